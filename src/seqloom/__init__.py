@@ -1,0 +1,57 @@
+"""seqloom: a sequence-to-sequence workbench. Train encoder–decoder models, look inside them, put them to work."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seqloom.batch import Batch
+    from seqloom.errors import SeqloomError
+    from seqloom.models.build import build_model
+    from seqloom.models.encoder_decoder import EncoderDecoder
+    from seqloom.models.language_model import LanguageModel
+    from seqloom.nn.attention import Attention
+    from seqloom.nn.multihead import MultiHead
+    from seqloom.nn.recurrent import Recurrent
+    from seqloom.presets import preset_names
+    from seqloom.registry import parts, register
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Attention",
+    "Batch",
+    "EncoderDecoder",
+    "LanguageModel",
+    "MultiHead",
+    "Recurrent",
+    "SeqloomError",
+    "build_model",
+    "parts",
+    "preset_names",
+    "register",
+]
+
+# Names are imported when first asked for, so that `seqloom --help` does not wait for torch.
+_HOMES = {
+    "Attention": "seqloom.nn.attention",
+    "Batch": "seqloom.batch",
+    "EncoderDecoder": "seqloom.models.encoder_decoder",
+    "LanguageModel": "seqloom.models.language_model",
+    "MultiHead": "seqloom.nn.multihead",
+    "Recurrent": "seqloom.nn.recurrent",
+    "SeqloomError": "seqloom.errors",
+    "build_model": "seqloom.models.build",
+    "parts": "seqloom.registry",
+    "preset_names": "seqloom.presets",
+    "register": "seqloom.registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'seqloom' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

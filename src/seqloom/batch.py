@@ -1,0 +1,77 @@
+"""``Batch``: examples as padded tensors, and the symbols that every vocabulary begins with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from seqloom.errors import InputError, SizeError
+
+PAD: Final = 0
+START: Final = 1
+END: Final = 2
+UNKNOWN: Final = 3
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples as padded tensors.
+
+    A mask is True where a step is real. A target of tokens ends in END, which is real, and has no START: the
+    output puts that in front when the target is fed. A language model's batch has no source.
+    """
+
+    target: Tensor
+    target_mask: Tensor
+    source: Tensor | None = None
+    source_mask: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        _check_mask("target", self.target, self.target_mask)
+        if (self.source is None) != (self.source_mask is None):
+            raise InputError("a batch has a source and its mask, or neither")
+        if self.source is not None and self.source_mask is not None:
+            _check_mask("source", self.source, self.source_mask)
+            if len(self.source) != len(self.target):
+                raise SizeError(f"{len(self.source)} sources and {len(self.target)} targets make no batch")
+
+    @classmethod
+    def of(cls, targets: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None = None) -> "Batch":
+        """A batch of token ids as plain lists; END is put behind every target."""
+        target, target_mask = pad([[*row, END] for row in targets])
+        if sources is None:
+            return cls(target, target_mask)
+        return cls(target, target_mask, *pad(sources))
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same batch on another device."""
+        moved: dict[str, Any] = {k: v if v is None else v.to(device) for k, v in vars(self).items()}
+        return Batch(**moved)
+
+
+def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Rows of ids as one tensor, padded at the end, and its mask."""
+    lengths = torch.tensor([len(row) for row in rows])
+    mask = torch.arange(int(lengths.max())) < lengths[:, None]
+    ids = torch.full(mask.shape, PAD)
+    ids[mask] = torch.tensor([i for row in rows for i in row])
+    return ids, mask
+
+
+def check_mask(what: str, mask: Tensor) -> None:
+    """Refuse a mask with a row that has nothing real. (What a tensor holds can't be seen on ``meta``.)"""
+    if mask.shape[-1] == 0:
+        raise InputError(f"the {what} is empty: it has no step at all")
+    if not mask.is_meta and not bool(mask.any(-1).all()):
+        row = int((~mask.any(-1)).flatten().nonzero()[0])
+        raise InputError(f"the {what} of row {row} is empty: its mask has no real step")
+
+
+def _check_mask(what: str, tensor: Tensor, mask: Tensor) -> None:
+    if mask.dtype != torch.bool:
+        raise InputError(f"the {what}'s mask must be of bool, True where real; it is of {mask.dtype}")
+    if tensor.shape[:2] != mask.shape:
+        raise SizeError(f"the {what} is {tuple(tensor.shape)} but its mask is {tuple(mask.shape)}")
+    check_mask(what, mask)

@@ -1,0 +1,67 @@
+"""``seqloom parts``: every registered part."""
+
+import inspect
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from seqloom.errors import unknown
+from seqloom.registry import KINDS, import_file, meaning, options
+from seqloom.registry import parts as parts_of
+
+
+def parts(
+    kind: Annotated[str | None, typer.Argument(help="Only this kind of part, with its options.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON, options and defaults included.")] = False,
+    code: Annotated[Path | None, typer.Option(help="A Python file that registers parts of your own.")] = None,
+) -> None:
+    """List every part by kind, with what it means."""
+    if code is not None:
+        import_file(code)
+    if kind is not None and kind not in KINDS:
+        raise unknown("kind of part", kind, KINDS)
+    listed = {k: described(k) for k in KINDS if kind in (None, k)}
+    if as_json:
+        print(json.dumps(listed, indent=2, ensure_ascii=False))
+    else:
+        _print(listed, with_options=kind is not None)
+
+
+def described(kind: str) -> dict[str, Any]:
+    """Every part of a kind by name: its meaning, and its options with their types and defaults."""
+    return {
+        name: {
+            "meaning": meaning(part),
+            "options": {
+                option: {
+                    "type": inspect.formatannotation(parameter.annotation),
+                    "default": None if parameter.default is inspect.Parameter.empty else parameter.default,
+                }
+                for option, parameter in options(part).items()
+            },
+        }
+        for name, part in parts_of(kind).items()
+    }
+
+
+def _print(listed: dict[str, dict[str, Any]], *, with_options: bool) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    console = Console()
+    for kind, kind_parts in listed.items():
+        table = Table(box=None, padding=(0, 2, 0, 2), show_header=False, pad_edge=False)
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, part in kind_parts.items():
+            table.add_row(f"  [bold]{escape(name)}[/]", escape(part["meaning"]))
+            for option, facts in part["options"].items() if with_options else ():
+                table.add_row("", f"[dim]{escape(option)} = {escape(repr(facts['default']))}[/]")
+        console.print(f"[bold cyan]{kind}[/] [dim]{escape(KINDS[kind].meaning)}[/]")
+        console.print(table)
+        console.print()
+    if not with_options:
+        console.print("[dim]seqloom parts KIND shows the options of each.[/]")

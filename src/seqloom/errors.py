@@ -1,0 +1,32 @@
+"""What a person did wrong, said so that it can be put right: what, where, and what to do."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class SeqloomError(Exception):
+    """The root of every error that seqloom raises on purpose."""
+
+
+class UnknownNameError(SeqloomError):
+    """A name (of a part, an option, a preset) that does not exist."""
+
+
+class OptionError(SeqloomError):
+    """An option whose value, or whose combination with others, makes no sense."""
+
+
+class SizeError(SeqloomError):
+    """Tensors or parts whose sizes do not fit together."""
+
+
+class InputError(SeqloomError):
+    """Input that no model can work on: an empty source, a row with no real step."""
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> UnknownNameError:
+    """The error for a ``name`` that is not among the ``known``, with the nearest right one."""
+    names = sorted(known)
+    near = get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names) or 'none'}"
+    return UnknownNameError(f"unknown {what} {name!r}; {hint}")

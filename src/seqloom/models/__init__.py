@@ -1,0 +1,1 @@
+"""Encoders, bridges, decoders, and the models they make up."""

@@ -1,0 +1,81 @@
+"""Bridges: from the encoder to the decoder's first state."""
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.errors import SizeError
+from seqloom.models.encoders import Encoder
+from seqloom.models.encoders.base import StateShape
+from seqloom.nn.memory import CellState, Memory
+from seqloom.registry import register
+
+
+class Bridge(nn.Module):
+    """The decoder's first state, for every layer, from what the encoder left; None: the decoder's own."""
+
+    def __init__(self, encoder: Encoder, decoder: StateShape | None) -> None:
+        super().__init__()
+
+    def forward(self, memory: Memory) -> tuple[CellState, ...] | None:
+        raise NotImplementedError
+
+
+def _needs_state(name: str, decoder: StateShape | None) -> StateShape:
+    if decoder is None:
+        raise SizeError(f"bridge {name!r} makes a first state, and this decoder keeps none: use bridge 'none'")
+    return decoder
+
+
+@register("bridge", "state")
+class StateBridge(Bridge):
+    """The encoder's last state itself, layer by layer: cell, layers and width must match.
+
+    Sutskever et al. 2014.
+    """
+
+    def __init__(self, encoder: Encoder, decoder: StateShape | None) -> None:
+        super().__init__(encoder, decoder)
+        decoder = _needs_state("state", decoder)
+        if encoder.final != decoder:
+            raise SizeError(
+                f"bridge 'state' hands the encoder's last state over as it is, but the encoder ends with "
+                f"{encoder.final or 'none'} and the decoder starts with {decoder}: make them equal (both directions "
+                "of an encoder count side by side), or use bridge 'perceptron'"
+            )
+
+    def forward(self, memory: Memory) -> tuple[CellState, ...] | None:
+        return memory.final
+
+
+@register("bridge", "perceptron")
+class PerceptronBridge(Bridge):
+    """One tanh layer on the encoder's summary, for every part of every layer's state.
+
+        s_0 = tanh(W · summary + b)
+
+    Cho et al. 2014, Bahdanau et al. 2015.
+    """
+
+    def __init__(self, encoder: Encoder, decoder: StateShape | None) -> None:
+        super().__init__(encoder, decoder)
+        self.shape = _needs_state("perceptron", decoder)
+        parts = self.shape.layers * len(self.shape.parts)
+        self.linear = nn.Linear(encoder.summary_size, parts * self.shape.size)
+        for weight in self.linear.weight.data.chunk(parts):
+            nn.init.xavier_uniform_(weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, memory: Memory) -> tuple[CellState, ...] | None:
+        assert memory.summary is not None
+        states: Tensor = torch.tanh(self.linear(memory.summary))
+        made = [part.contiguous() for part in states.chunk(self.shape.layers * len(self.shape.parts), -1)]
+        n = len(self.shape.parts)
+        return tuple(tuple(made[i : i + n]) for i in range(0, len(made), n))
+
+
+@register("bridge", "none")
+class NoBridge(Bridge):
+    """Nothing: the decoder begins in a state of its own, and hears of the source by attention or not at all."""
+
+    def forward(self, memory: Memory) -> tuple[CellState, ...] | None:
+        return None

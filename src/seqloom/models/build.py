@@ -1,0 +1,66 @@
+"""From a preset or a description to a model."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+from seqloom.errors import OptionError, unknown
+from seqloom.models.encoder_decoder import EncoderDecoder
+from seqloom.models.language_model import LanguageModel
+from seqloom.presets import load_preset
+from seqloom.registry import check, find, options, split
+
+MODELS = {"encoder_decoder": EncoderDecoder, "language_model": LanguageModel}
+SIZED = ("source", "encoder", "decoder", "output")
+
+
+def build_model(
+    description: str | Mapping[str, Any],
+    *,
+    target_vocabulary: int,
+    source_vocabulary: int | None = None,
+    size: int = 256,
+    settings: Mapping[str, Any] | None = None,
+) -> EncoderDecoder | LanguageModel:
+    """A model from a preset's name, or from a description like one.
+
+    description: the name of a preset, or a mapping with ``model`` (``encoder_decoder`` or ``language_model``) and its
+        parts by name or with options.
+    target_vocabulary, source_vocabulary: how many symbols each side has; a language model has no source.
+    size: of embeddings and hidden states, where nothing else is said.
+    settings: options to set on top, by path: ``{"encoder.layers": 2, "decoder.attention.score": "dot"}``.
+    """
+    described = load_preset(description) if isinstance(description, str) else deepcopy(dict(description))
+    for path, value in (settings or {}).items():
+        put(described, path, value)
+    kind = described.pop("model", "encoder_decoder")
+    if kind not in MODELS:
+        raise unknown("model", kind, MODELS)
+    for part in SIZED:
+        if part in described:
+            described[part] = _sized(part, described[part], size)
+    where = f"model {kind!r}"
+    if kind == "language_model":
+        if source_vocabulary is not None:
+            raise OptionError("a language model has no source: leave out source_vocabulary")
+        return LanguageModel(target_vocabulary, **check(where, LanguageModel, described))
+    if source_vocabulary is None:
+        raise OptionError("an encoder–decoder has a source: give source_vocabulary")
+    return EncoderDecoder(source_vocabulary, target_vocabulary, **check(where, EncoderDecoder, described))
+
+
+def put(described: dict[str, Any], path: str, value: Any) -> None:
+    """Set ``a.b.c`` in nested mappings; a part that is a mere name becomes a mapping with that name."""
+    *way, last = path.split(".")
+    for key in way:
+        inner = described.get(key)
+        described[key] = dict(inner) if isinstance(inner, Mapping) else {} if inner is None else {"name": inner}
+        described = described[key]
+    described[last] = value
+
+
+def _sized(part: str, spec: Any, size: int) -> dict[str, Any]:
+    """A part's specification with ``size`` where the part has such an option and nothing sets it."""
+    name, given = split(spec)
+    sized = {"size": size} if "size" in options(find(part, name)) else {}
+    return {"name": name, **sized, **given}

@@ -1,0 +1,98 @@
+"""The Transformer's decoder."""
+
+from typing import cast
+
+from torch import Tensor, nn
+
+from seqloom.models.decoders.base import Decoder, Surroundings
+from seqloom.nn.memory import CellState, Decoded, Memory, State, Step
+from seqloom.nn.multihead import MultiHead
+from seqloom.nn.positions import Positions
+from seqloom.nn.probe import Probe, silent, within
+from seqloom.nn.transformer import DecoderLayer, FeedForwardActivation, Norm
+from seqloom.registry import Spec, build, register
+
+
+@register("decoder", "transformer")
+class TransformerDecoder(Decoder):
+    """A stack of layers, each attending to the past, then to the source, then position-wise.
+
+    Vaswani et al. 2017. A step keeps the keys and values of all steps before, so it costs one query per layer. The
+    weights it shows are the last layer's on the source, averaged over the heads. In a language model there is no
+    source and no attention to it.
+
+    size: of everything on the residual path; embeddings of another size are projected to it.
+    layers, heads: how many.
+    feed_forward: the inner size of the position-wise network; by default 4 · size.
+    norm: layer norm ``before`` or ``after`` each sub-layer.
+    activation: of the position-wise network.
+    positions: how a step knows where it is.
+    dropout: on every sub-layer, the weights of attention, and the sum of embedding and position.
+    """
+
+    def __init__(
+        self,
+        surroundings: Surroundings,
+        *,
+        size: int = 256,
+        layers: int = 3,
+        heads: int = 4,
+        feed_forward: int | None = None,
+        norm: Norm = "before",
+        activation: FeedForwardActivation = "relu",
+        positions: Spec = "sinusoidal",
+        dropout: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.output_size = size
+        self.heads = heads
+        E = surroundings.input_size
+        self.adapt = nn.Identity() if size == E else nn.Linear(E, size, bias=False)
+        self.positions: Positions = build("positions", positions, size)
+        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.ModuleList(
+            DecoderLayer(size, heads, feed_forward or 4 * size, norm, activation, dropout, surroundings.value_size)
+            for _ in range(layers)
+        )
+        self.has_source = surroundings.value_size is not None
+        self.norm = nn.LayerNorm(size) if norm == "before" else nn.Identity()
+
+    def prepare(self, values_BSH: Tensor) -> dict[str, Tensor]:
+        keys: dict[str, Tensor] = {}
+        for n, layer in enumerate(self.layers):
+            attention = cast(MultiHead, layer.cross_attention)
+            keys[f"{n}.keys"], keys[f"{n}.values"] = attention.prepare(values_BSH)
+        return keys
+
+    def start(self, memory: Memory, first: tuple[CellState, ...] | None) -> State:
+        nothing = memory.values.new_zeros(len(memory), self.heads, 0, self.output_size // self.heads)
+        return State({f"{n}.{name}": nothing for n in range(len(self.layers)) for name in ("keys", "values")})
+
+    def step(self, e_RE: Tensor, state: State, memory: Memory, *, probe: Probe = silent) -> Step:
+        decoded, new = self._run(e_RE[:, None], state, memory, self.has_source, probe)
+        weights = None if decoded.weights is None else decoded.weights[:, 0]
+        return Step(decoded.features[:, 0], weights, new)
+
+    def forward(
+        self, e_BTE: Tensor, state: State, memory: Memory, *, weights: bool = False, probe: Probe = silent
+    ) -> Decoded:
+        return self._run(e_BTE, None, memory, weights and self.has_source, probe)[0]
+
+    def _run(
+        self, e_RTE: Tensor, past: State | None, memory: Memory, weights: bool, probe: Probe
+    ) -> tuple[Decoded, State]:
+        """T steps behind the ``past``, or (None) from the first on."""
+        t = 0 if past is None else past["0.keys"].shape[2]
+        x = self.dropout(self.positions(self.adapt(e_RTE) * self.output_size**0.5, t))
+        seen: Tensor | None = None
+        new = State()
+        for n, layer in enumerate(self.layers):
+            k, v = f"{n}.keys", f"{n}.values"
+            x, (new[k], new[v]), seen = layer(
+                x,
+                None if past is None else (past[k], past[v]),
+                (memory.keys[k], memory.keys[v], memory.mask) if self.has_source else None,
+                weights=weights and n == len(self.layers) - 1,
+                probe=within(probe, f"{n}[{t}]." if past is not None else f"{n}."),
+            )
+        return Decoded(self.norm(x), seen), new

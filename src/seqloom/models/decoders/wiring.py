@@ -1,0 +1,72 @@
+"""How the context of a recurrent decoder is made and where it goes: the options, and which of them go together."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from seqloom.errors import OptionError
+from seqloom.models.decoders.base import Surroundings
+
+Context = Literal["none", "summary", "previous", "current", "past"]
+Into = Literal["cell", "above"]
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """One way to wire a recurrent decoder; ``RecurrentDecoder`` explains the options."""
+
+    context: Context
+    into: Into | None
+    input_feeding: bool
+    include_current: bool
+
+    @property
+    def attends(self) -> bool:
+        """Whether the context comes from attention."""
+        return self.context in ("previous", "current", "past")
+
+    @property
+    def attends_after(self) -> bool:
+        """Whether the query is this step's state, so that the context comes after it."""
+        return self.context in ("current", "past")
+
+    @property
+    def sequential(self) -> bool:
+        """Whether a step needs what the step before it attended to, so that steps can't run in parallel."""
+        return self.context == "previous" or self.input_feeding
+
+    def context_size(self, surroundings: Surroundings, size: int) -> int:
+        """The size of the context, for a decoder of hidden size ``size``."""
+        if self.context == "none":
+            return 0
+        if self.context == "past":
+            return size
+        wanted = surroundings.summary_size if self.context == "summary" else surroundings.value_size
+        if wanted is None:
+            raise self._error(
+                f"context={self.context!r} is about a source, and a language model has none: use 'none' or 'past'"
+            )
+        return wanted
+
+    def check(self, layers: int, readout: str, readout_uses_context: bool, has_attention_options: bool) -> None:
+        """Refuse what can't be wired, and options that nothing would read."""
+        if self.into == "cell" and self.context not in ("summary", "previous"):
+            raise self._error(
+                f"into='cell' needs a context that is known before the cell runs: 'summary' or 'previous', "
+                f"not {self.context!r}"
+            )
+        if self.into == "above" and (self.context in ("none", "previous") or layers < 2):
+            raise self._error("into='above' passes a summary or what the first layer attends to into a second layer")
+        if self.context == "previous" and self.into != "cell":
+            raise self._error("context='previous' is there to enter the cell: set into='cell'")
+        if readout_uses_context and self.context == "none":
+            raise self._error(f"readout={readout!r} reads a context, and context='none': use readout='state'")
+        if self.context != "none" and self.into is None and not readout_uses_context:
+            raise self._error(f"nothing reads the context: set into, or another readout than {readout!r}")
+        if self.include_current and self.context != "past":
+            raise self._error("include_current is an option of context='past'")
+        if has_attention_options and not self.attends:
+            raise self._error(f"attention has options, but context={self.context!r} does not attend")
+
+    @staticmethod
+    def _error(problem: str) -> OptionError:
+        return OptionError(f"decoder 'recurrent': {problem}")

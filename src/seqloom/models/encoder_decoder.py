@@ -1,0 +1,75 @@
+"""The encoder–decoder."""
+
+from seqloom.batch import Batch
+from seqloom.errors import InputError, OptionError
+from seqloom.models.base import Autoregressive
+from seqloom.models.bridges import Bridge
+from seqloom.models.decoders import Decoder, Surroundings
+from seqloom.models.encoders import Encoder
+from seqloom.nn.memory import Memory, State
+from seqloom.nn.order import reverse
+from seqloom.nn.outputs import Output
+from seqloom.nn.outputs.tokens import TokenOutput
+from seqloom.nn.probe import Probe, silent, within
+from seqloom.nn.sources import Source
+from seqloom.nn.sources.tokens import TokenSource
+from seqloom.registry import Spec, build
+
+
+class EncoderDecoder(Autoregressive):
+    """A source in, a target out: source → encoder → bridge → decoder → output.
+
+    source_vocabulary, target_vocabulary: how many symbols each side has.
+
+    source, encoder, bridge, decoder, output: the parts, by name or with options.
+    share_embeddings: one table of embeddings for both sides, which then share one vocabulary.
+    """
+
+    def __init__(
+        self,
+        source_vocabulary: int,
+        target_vocabulary: int,
+        *,
+        source: Spec = "tokens",
+        encoder: Spec = "recurrent",
+        bridge: Spec = "perceptron",
+        decoder: Spec = "recurrent",
+        output: Spec = "tokens",
+        share_embeddings: bool = False,
+    ) -> None:
+        super().__init__()
+        self.source: Source = build("source", source, source_vocabulary)
+        self.encoder: Encoder = build("encoder", encoder, self.source.output_size)
+        self.output: Output = build("output", output, target_vocabulary)
+        surroundings = Surroundings(self.output.input_size, self.encoder.output_size, self.encoder.summary_size)
+        self.decoder: Decoder = build("decoder", decoder, surroundings)
+        self.bridge: Bridge = build("bridge", bridge, self.encoder, self.decoder.first)
+        self.output.attach(self.decoder.output_size)
+        if share_embeddings:
+            self._share_embeddings(source_vocabulary, target_vocabulary)
+
+    def _share_embeddings(self, source_vocabulary: int, target_vocabulary: int) -> None:
+        if not isinstance(self.source, TokenSource) or not isinstance(self.output, TokenOutput):
+            raise OptionError("share_embeddings needs tokens on both sides")
+        sizes = (source_vocabulary, self.source.output_size), (target_vocabulary, self.output.input_size)
+        if sizes[0] != sizes[1]:
+            raise OptionError(
+                f"share_embeddings needs one vocabulary and one size on both sides; the source has {sizes[0]}, "
+                f"the target {sizes[1]}"
+            )
+        self.source.embedding = self.output.embedding
+
+    def prepare(self, batch: Batch, *, probe: Probe = silent) -> Memory:
+        if batch.source is None or batch.source_mask is None:
+            raise InputError("an encoder–decoder needs a source, and this batch has none")
+        mask = batch.source_mask
+        x_BSE = self.source(batch.source)
+        if self.source.reverse:
+            x_BSE = reverse(x_BSE, mask)
+        encoded = self.encoder(x_BSE, mask, probe=within(probe, "encoder."))
+        values_BSH = reverse(encoded.values, mask) if self.source.reverse else encoded.values
+        keys = self.decoder.prepare(values_BSH)
+        return Memory(values_BSH, mask, keys, encoded.summary, encoded.final, batch.source)
+
+    def start(self, memory: Memory) -> State:
+        return self.decoder.start(memory, self.bridge(memory))

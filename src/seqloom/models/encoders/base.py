@@ -1,0 +1,49 @@
+"""What an encoder is."""
+
+from typing import NamedTuple
+
+from torch import Tensor, nn
+
+from seqloom.nn.memory import CellState
+from seqloom.nn.probe import Probe, silent
+
+
+class StateShape(NamedTuple):
+    """The shape of a stack of recurrent states, for a bridge to compare."""
+
+    parts: tuple[str, ...]
+    layers: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.layers} × ({', '.join(self.parts)}) of width {self.size}"
+
+
+class Encoded(NamedTuple):
+    """A source in its context: values B S H, summary B H, and a recurrent encoder's last states."""
+
+    values: Tensor
+    summary: Tensor
+    final: tuple[CellState, ...] | None
+
+
+class Encoder(nn.Module):
+    """The source in its context.
+
+    output_size: of the values.
+    summary_size: of the summary, the whole source as one vector.
+    final: the shape of the last states; None where there are none.
+    """
+
+    output_size: int
+    summary_size: int
+    final: StateShape | None = None
+
+    def forward(self, x_BSE: Tensor, mask_BS: Tensor, *, probe: Probe = silent) -> Encoded:
+        raise NotImplementedError
+
+
+def mean_of_real(values_BSH: Tensor, mask_BS: Tensor) -> Tensor:
+    """The mean over a row's real steps, B H."""
+    real_BS1 = mask_BS[..., None].to(values_BSH.dtype)
+    return (values_BSH * real_BS1).sum(1) / real_BS1.sum(1)

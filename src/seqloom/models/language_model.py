@@ -1,0 +1,38 @@
+"""The language model: a decoder alone."""
+
+from seqloom.batch import Batch
+from seqloom.models.base import Autoregressive
+from seqloom.models.decoders import Decoder, Surroundings
+from seqloom.nn.memory import Memory, State
+from seqloom.nn.outputs import Output
+from seqloom.nn.probe import Probe, silent
+from seqloom.registry import Spec, build
+
+
+class LanguageModel(Autoregressive):
+    """A target out of nothing: a decoder with no source.
+
+    vocabulary: how many symbols there are.
+
+    decoder, output: the parts, by name or with options.
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        *,
+        decoder: Spec = {"name": "recurrent", "context": "none", "readout": "state"},  # noqa: B006
+        output: Spec = "tokens",
+    ) -> None:
+        super().__init__()
+        self.output: Output = build("output", output, vocabulary)
+        self.decoder: Decoder = build("decoder", decoder, Surroundings(self.output.input_size))
+        self.output.attach(self.decoder.output_size)
+
+    def prepare(self, batch: Batch, *, probe: Probe = silent) -> Memory:
+        B = len(batch.target)
+        parameter = next(self.parameters())
+        return Memory(parameter.new_zeros(B, 0, 0), batch.target_mask.new_zeros(B, 0))
+
+    def start(self, memory: Memory) -> State:
+        return self.decoder.start(memory, None)

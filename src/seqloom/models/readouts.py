@@ -1,0 +1,105 @@
+"""Readouts: from a recurrent decoder's state and context to the features that an output reads."""
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.registry import register
+
+
+class Readout(nn.Module):
+    """Features from y (the embedding of what came before), the state s and the context a.
+
+    output_size: of the features.
+    uses_context: whether they depend on a.
+    """
+
+    output_size: int
+    uses_context: bool = True
+
+    def __init__(self, input_size: int, state_size: int, context_size: int) -> None:
+        super().__init__()
+
+    def forward(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+
+@register("readout", "state")
+class StateReadout(Readout):
+    """The state alone: f = s."""
+
+    uses_context = False
+
+    def __init__(self, input_size: int, state_size: int, context_size: int) -> None:
+        super().__init__(input_size, state_size, context_size)
+        self.output_size = state_size
+
+    def forward(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+        return s
+
+
+@register("readout", "sum")
+class SumReadout(Readout):
+    """The context joined at the output: logits = W_out s + W_att a.
+
+    That is the output's one matrix [W_out W_att] on f = [s; a].
+    """
+
+    def __init__(self, input_size: int, state_size: int, context_size: int) -> None:
+        super().__init__(input_size, state_size, context_size)
+        self.output_size = state_size + context_size
+
+    def forward(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+        assert a is not None
+        return torch.cat((s, a), -1)
+
+
+@register("readout", "tanh")
+class TanhReadout(Readout):
+    """One tanh layer on state and context: f = tanh(W [s; a]).
+
+    The attentional vector of Luong et al. 2015.
+    """
+
+    def __init__(self, input_size: int, state_size: int, context_size: int) -> None:
+        super().__init__(input_size, state_size, context_size)
+        self.output_size = state_size
+        self.linear = nn.Linear(state_size + context_size, state_size, bias=False)
+        nn.init.xavier_uniform_(self.linear.weight)
+
+    def forward(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+        assert a is not None
+        return torch.tanh(self.linear(torch.cat((s, a), -1)))
+
+
+@register("readout", "context")
+class ContextReadout(Readout):
+    """The context in place of the state: f = a."""
+
+    def __init__(self, input_size: int, state_size: int, context_size: int) -> None:
+        super().__init__(input_size, state_size, context_size)
+        self.output_size = context_size
+
+    def forward(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+        assert a is not None
+        return a
+
+
+@register("readout", "deep")
+class DeepReadout(Readout):
+    """A maxout layer on all there is: f = max over pairs of (V y + U s + C a + b).
+
+    The deep output of Cho et al. 2014 and Bahdanau et al. 2015 (whose appendix once writes s_{t−1}, where its main
+    text has s_t; this is s_t). Maxout: Goodfellow et al. 2013.
+    """
+
+    def __init__(self, input_size: int, state_size: int, context_size: int) -> None:
+        super().__init__(input_size, state_size, context_size)
+        self.output_size = state_size
+        self.linear = nn.Linear(input_size + state_size + context_size, 2 * state_size)
+        nn.init.xavier_uniform_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+        assert a is not None
+        pairs: Tensor = self.linear(torch.cat((y, s, a), -1))
+        return torch.maximum(*pairs.chunk(2, -1))

@@ -1,0 +1,57 @@
+"""What a score and a normaliser are."""
+
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from seqloom.errors import SizeError
+
+
+class Score(nn.Module):
+    """How well a query matches a key, before normalising.
+
+    A score writes ``score``, and ``prepare`` where something about the keys can be computed once for all queries.
+    """
+
+    def __init__(self, query_size: int, key_size: int) -> None:
+        super().__init__()
+        self.query_size = query_size
+        self.key_size = key_size
+
+    static: ClassVar[bool] = False
+    """Whether the score knows positions only: it must be told the target's, and reads neither query nor key."""
+
+    def prepare(self, keys_BSD: Tensor) -> Tensor:
+        """What ``score`` wants of the keys, B S first."""
+        return keys_BSD
+
+    def score(self, query_BTD: Tensor, prepared_BSD: Tensor) -> Tensor:
+        """B T S."""
+        raise NotImplementedError
+
+    def forward(self, query_BTD: Tensor, prepared_BSD: Tensor, position_BT: Tensor | None = None) -> Tensor:
+        """B T S; only a static score overrides this."""
+        return self.score(query_BTD, prepared_BSD)
+
+    def require_one_size(self, name: str) -> int:
+        """The size that queries and keys share, or an error that says how to make them share one."""
+        if self.query_size != self.key_size:
+            raise SizeError(
+                f"score {name!r} compares queries of size {self.query_size} with keys of size {self.key_size}: "
+                "project both to one size (attention: key_layers: 1, query_layers: 1, size: …), or use the score "
+                "'bilinear' or 'additive', which take any sizes"
+            )
+        return self.key_size
+
+
+class Normaliser(nn.Module):
+    """From scores to weights: B T S → B T S, zero where the mask is False."""
+
+    differentiable: ClassVar[bool] = True
+    """Whether a gradient passes from the weights to the scores."""
+
+    scores: ClassVar[tuple[str, ...] | None] = None
+    """The scores it makes sense with; None: with all."""
+
+    def forward(self, scores_BTS: Tensor, mask_BTS: Tensor | None) -> Tensor:
+        raise NotImplementedError

@@ -1,0 +1,26 @@
+"""A vocabulary as vectors."""
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.batch import PAD
+from seqloom.errors import SizeError
+
+
+class Embedding(nn.Embedding):
+    """One learned vector per symbol of a vocabulary, with a variance of 1/size; that of PAD is zero and stays so."""
+
+    def __init__(self, vocabulary: int, size: int) -> None:
+        super().__init__(vocabulary, size, padding_idx=PAD)
+        with torch.no_grad():
+            self.weight.normal_(std=size**-0.5)
+            self.weight[PAD] = 0
+
+    def forward(self, ids: Tensor) -> Tensor:
+        try:
+            return super().forward(ids)
+        except IndexError:
+            raise SizeError(
+                f"ids run from {int(ids.min())} to {int(ids.max())}, "
+                f"but the vocabulary from 0 to {self.num_embeddings - 1}"
+            ) from None

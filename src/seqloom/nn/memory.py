@@ -1,0 +1,81 @@
+"""What passes between the parts while a model works: ``Memory``, ``State``, ``Step``, ``Decoded``."""
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+CellState = tuple[Tensor, ...]
+"""The tensors that a cell hands to its next step, rows first; the first of them is its output h."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """All that is fixed for a source, made once and shared by a sentence's beams.
+
+    values: B S H, what attention reads: the encoder's states. A language model has S = 0.
+    mask: B S, True where the source is real.
+    keys: B first, what each attention of the decoder has prepared, by name.
+    summary: B H, the whole source as one vector.
+    final: for every layer of a recurrent encoder, the state after its last step, directions side by side.
+    source: B S, the source's ids where it has any.
+    """
+
+    values: Tensor
+    mask: Tensor
+    keys: dict[str, Tensor] = field(default_factory=dict)
+    summary: Tensor | None = None
+    final: tuple[CellState, ...] | None = None
+    source: Tensor | None = None
+
+    def __len__(self) -> int:
+        """The number of sentences."""
+        return len(self.mask)
+
+    def select(self, sentences: Tensor) -> "Memory":
+        """The memory of some of the sentences, in the given order."""
+        return replace(
+            self,
+            values=self.values[sentences],
+            mask=self.mask[sentences],
+            keys={name: keys[sentences] for name, keys in self.keys.items()},
+            summary=None if self.summary is None else self.summary[sentences],
+            final=None if self.final is None else tuple(tuple(t[sentences] for t in s) for s in self.final),
+            source=None if self.source is None else self.source[sentences],
+        )
+
+
+class State(dict[str, Tensor]):
+    """Where a decoder stands: tensors by name, rows first in every one."""
+
+    def select(self, rows: Tensor) -> "State":
+        """The state of some of the rows, in the given order."""
+        return State({name: tensor.index_select(0, rows) for name, tensor in self.items()})
+
+
+class Step(NamedTuple):
+    """What one step gave: features R H, weights of attention R S (None without attention), the new state."""
+
+    features: Tensor
+    weights: Tensor | None
+    state: State
+
+
+class Decoded(NamedTuple):
+    """What a whole teacher-forced target gave: features B T H, weights of attention B T S."""
+
+    features: Tensor
+    weights: Tensor | None
+
+
+def by_sentence(rows_RX: Tensor, sentences: int) -> Tensor:
+    """R … → B K …: the beams of a sentence side by side."""
+    return rows_RX.view(sentences, -1, *rows_RX.shape[1:])
+
+
+def for_rows(sentences_BX: Tensor, rows: int) -> Tensor:
+    """B … → R …: what belongs to a sentence, for every one of its beams."""
+    if len(sentences_BX) == rows:
+        return sentences_BX
+    return torch.repeat_interleave(sentences_BX, rows // len(sentences_BX), dim=0)

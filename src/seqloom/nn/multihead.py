@@ -1,0 +1,82 @@
+"""Several attentions side by side, each with its own projections."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqloom.errors import SizeError
+from seqloom.nn.probe import Probe, silent
+
+
+class MultiHead(nn.Module):
+    """Scaled dot-product attention by several heads, each with its own learned projections.
+
+        head_n = softmax((W_q x)_n · (W_k m)_nᵀ / √(H/N)) (W_v m)_n
+        y = W_o [head_1; …; head_N]
+
+    Vaswani et al. 2017. The keys have no bias: it would raise all scores of a query alike, and the softmax does
+    not see that.
+
+    size: H, of queries, of the result, and by default of the memory.
+    heads: N.
+    memory_size: of what keys and values are made from.
+    dropout: on the weights of attention.
+    """
+
+    def __init__(self, size: int, heads: int, *, memory_size: int | None = None, dropout: float = 0.0) -> None:
+        super().__init__()
+        if size % heads:
+            raise SizeError(f"{heads} heads can't share a size of {size}: {size} / {heads} is not whole")
+        self.heads = heads
+        self.dropout = dropout
+        self.query = nn.Linear(size, size)
+        self.key = nn.Linear(memory_size or size, size, bias=False)
+        self.value = nn.Linear(memory_size or size, size)
+        self.out = nn.Linear(size, size)
+        for linear in (self.query, self.key, self.value, self.out):
+            nn.init.xavier_uniform_(linear.weight)
+            if linear.bias is not None:
+                nn.init.zeros_(linear.bias)
+
+    def prepare(self, memory_BSH: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values by head, B N S H/N."""
+        return self._by_head(self.key(memory_BSH)), self._by_head(self.value(memory_BSH))
+
+    def forward(
+        self,
+        x_BTH: Tensor,
+        keys_BNSD: Tensor,
+        values_BNSD: Tensor,
+        mask: Tensor | None = None,
+        *,
+        causal: bool = False,
+        weights: bool = False,
+        probe: Probe = silent,
+    ) -> tuple[Tensor, Tensor | None]:
+        """What the heads see, B T H; and, asked for ``weights``, the mean of their weights, B T S.
+
+        mask: B S or B T S, True where real. causal: step t sees steps up to t (then there is no mask).
+        """
+        queries_BNTD = self._by_head(self.query(x_BTH))
+        dropout = self.dropout if self.training else 0.0
+        mask_BNTS = None if mask is None else mask[:, None] if mask.dim() == 3 else mask[:, None, None]
+        if not weights and probe is silent:
+            seen_BNTD = F.scaled_dot_product_attention(
+                queries_BNTD, keys_BNSD, values_BNSD, mask_BNTS, dropout, is_causal=causal
+            )
+            return self._joined(seen_BNTD), None
+        if causal:
+            mask_BNTS = torch.ones(x_BTH.shape[1], keys_BNSD.shape[2], dtype=torch.bool, device=x_BTH.device).tril()
+        scores_BNTS = queries_BNTD @ keys_BNSD.mT / queries_BNTD.shape[-1] ** 0.5
+        if mask_BNTS is not None:
+            scores_BNTS = scores_BNTS.masked_fill(~mask_BNTS, -torch.inf)
+        weights_BNTS = probe("attention", torch.softmax(scores_BNTS, -1))
+        seen_BNTD = F.dropout(weights_BNTS, dropout) @ values_BNSD
+        return self._joined(seen_BNTD), weights_BNTS.mean(1) if weights else None
+
+    def _by_head(self, x_BTH: Tensor) -> Tensor:
+        B, T, _ = x_BTH.shape
+        return x_BTH.view(B, T, self.heads, -1).transpose(1, 2)
+
+    def _joined(self, x_BNTD: Tensor) -> Tensor:
+        return self.out(x_BNTD.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]

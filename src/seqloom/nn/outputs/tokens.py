@@ -1,0 +1,89 @@
+"""Tokens out."""
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from seqloom.batch import PAD, START
+from seqloom.errors import SizeError
+from seqloom.nn.embedding import Embedding
+from seqloom.nn.memory import Memory, Step
+from seqloom.nn.outputs.base import Loss, Output
+from seqloom.registry import register
+
+
+@register("output", "tokens")
+class TokenOutput(Output):
+    """Tokens by a softmax over the vocabulary, judged by cross-entropy.
+
+        p_t = softmax(W f_t + b)
+        loss = −Σ_t log p_t[y_t], over the real y_t, END included
+        smoothed by ε: −Σ_t ((1 − ε) log p_t[y_t] + ε/V Σ_v log p_t[v])
+
+    vocabulary: V.
+
+    size: of a target embedding, which is what is fed back.
+    dropout: on target embeddings.
+    tied: W *is* the table of target embeddings (Press and Wolf 2017); f must have their size.
+    label_smoothing: ε (Szegedy et al. 2016).
+    """
+
+    def __init__(
+        self,
+        vocabulary: int,
+        *,
+        size: int = 256,
+        dropout: float = 0.0,
+        tied: bool = False,
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.input_size = size
+        self.label_smoothing = label_smoothing
+        self.embedding = Embedding(vocabulary, size)
+        self.dropout = nn.Dropout(dropout)
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+        self.tied = tied
+
+    def attach(self, feature_size: int) -> None:
+        if not self.tied:
+            weight = torch.empty(len(self.bias), feature_size, device=self.bias.device)
+            self.weight = nn.Parameter(nn.init.xavier_uniform_(weight))
+        elif feature_size != self.input_size:
+            raise SizeError(
+                f"tied embeddings of size {self.input_size} can't read features of size {feature_size}: "
+                "make them equal, or set output: tied: false"
+            )
+
+    def logits(self, features: Tensor) -> Tensor:
+        """W f + b."""
+        return F.linear(features, self.embedding.weight if self.tied else self.weight, self.bias)
+
+    def shift(self, target_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        # The last real token of every row is END, and nothing is fed after that: so it is never fed at all.
+        before = target_BT[:, :-1].masked_fill(~mask_BT[:, 1:], PAD)
+        return F.pad(before, (1, 0), value=START)
+
+    def start(self, memory: Memory) -> Tensor:
+        return torch.full((len(memory),), START, device=memory.mask.device)
+
+    def feed(self, value: Tensor) -> Tensor:
+        return self.dropout(self.embedding(value))  # type: ignore[no-any-return]
+
+    def loss(
+        self, features_BTH: Tensor, weights_BTS: Tensor | None, memory: Memory, target: Tensor, mask_BT: Tensor
+    ) -> Loss:
+        real = mask_BT.flatten().nonzero().squeeze(1)  # logits are the dearest product: only for what counts
+        features_XH = features_BTH.flatten(0, 1).index_select(0, real)
+        target_X = target.flatten().index_select(0, real)
+        total = F.cross_entropy(
+            self.logits(features_XH), target_X, reduction="sum", label_smoothing=self.label_smoothing
+        )
+        return Loss(total, mask_BT.sum())
+
+    def log_probs(self, step: Step, memory: Memory) -> Tensor:
+        return torch.log_softmax(self.logits(step.features), -1)
+
+    def sample(self, step: Step, memory: Memory, generator: torch.Generator | None = None) -> Tensor:
+        probs_RV = torch.softmax(self.logits(step.features), -1)
+        return torch.multinomial(probs_RV, 1, generator=generator).squeeze(1)

@@ -1,0 +1,145 @@
+"""A cell over time: layers, both directions, any mask, and the fused twin where there is one."""
+
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.errors import SizeError
+from seqloom.nn.cells import Cell
+from seqloom.nn.memory import CellState
+from seqloom.nn.order import Order
+from seqloom.nn.probe import Probe, silent, within
+from seqloom.registry import Spec, build
+
+
+def over_time(
+    cell: Cell,
+    inputs: Sequence[Tensor],
+    state: CellState,
+    *,
+    mask: Tensor | None = None,
+    backward: bool = False,
+    probe: Probe = silent,
+) -> tuple[Tensor, CellState]:
+    """One cell over all steps, forward or backward in time.
+
+    inputs: one B S … tensor per input of the cell.
+    state: the state before the first step.
+    mask: B S, any pattern. A step that is not real leaves the state as it is and gives zeros.
+
+    Returns h of every step, B S H, and the state after the last real one. The fused twin and the loop give the
+    same; a probe is heard in the loop alone, so with one the loop runs.
+    """
+    if cell.has_twin and probe is silent:
+        return _twin(cell, inputs[0] if len(inputs) == 1 else torch.cat(tuple(inputs), -1), state, mask, backward)
+    return _loop(cell, inputs, state, mask, backward, probe)
+
+
+def _loop(
+    cell: Cell, inputs: Sequence[Tensor], state: CellState, mask: Tensor | None, backward: bool, probe: Probe
+) -> tuple[Tensor, CellState]:
+    z_BSZ = cell.project(inputs[0])
+    for block, x_BSE in enumerate(inputs[1:], start=1):
+        z_BSZ = z_BSZ + cell.project(x_BSE, block)
+    z_S, mask_S = z_BSZ.unbind(1), None if mask is None else mask[..., None].unbind(1)
+    steps = range(len(z_S))
+    h_S: list[Tensor] = [z_BSZ] * len(z_S)
+    for t in reversed(steps) if backward else steps:
+        h_S[t], new = cell(z_S[t], state, within(probe, f"[{t}]."))
+        if mask_S is not None:
+            h_S[t] = h_S[t] * mask_S[t]
+            new = tuple(torch.where(mask_S[t], n, o) for n, o in zip(new, state, strict=True))
+        state = new
+    return torch.stack(h_S, 1), state
+
+
+def _twin(
+    cell: Cell, x_BSE: Tensor, state: CellState, mask: Tensor | None, backward: bool
+) -> tuple[Tensor, CellState]:
+    if mask is None:
+        h_BSH, state = cell.run_twin(x_BSE.flip(1) if backward else x_BSE, state, None)
+        return h_BSH.flip(1) if backward else h_BSH, state
+    order = Order.of(mask, backward)
+    h_BSH, state = cell.run_twin(order.apply(x_BSE), state, order.real_BS)
+    return order.undo(h_BSH * order.real_BS[..., None]), state
+
+
+class Recurrent(nn.Module):
+    """A stack of recurrent layers, in one or both directions.
+
+    cell: which cell, by name or with options.
+    layers: how many, each reading what the one below gives.
+    bidirectional: every layer reads both ways, its two outputs side by side: ``output_size`` is 2 · size.
+    dropout: on what passes from one layer to the next.
+    initial: the state before the first step where none is given, ``zero`` or ``learned``.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        size: int,
+        *,
+        cell: Spec = "lstm",
+        layers: int = 1,
+        bidirectional: bool = False,
+        dropout: float = 0.0,
+        initial: Literal["zero", "learned"] = "zero",
+    ) -> None:
+        super().__init__()
+        self.directions = ("forward", "backward") if bidirectional else ("forward",)
+        self.size = size
+        self.output_size = size * len(self.directions)
+        widths = [input_size] + [self.output_size] * (layers - 1)
+        self.layers = layers
+        self.cells = nn.ModuleList(build("cell", cell, width, size) for width in widths for _ in self.directions)
+        self.parts = cast(Cell, self.cells[0]).parts
+        self.dropout = nn.Dropout(dropout)
+        self.initial = nn.ParameterList(
+            nn.Parameter(torch.zeros(self.output_size))
+            for _ in range(layers * len(self.parts) if initial == "learned" else 0)
+        )
+
+    def first_state(self, x_BSE: Tensor) -> tuple[CellState, ...]:
+        """The state before the first step where none is given, for every layer."""
+        zeros = [x_BSE.new_zeros(self.output_size)] * (self.layers * len(self.parts))
+        rows = [vector.expand(len(x_BSE), -1) for vector in (self.initial or zeros)]
+        n = len(self.parts)
+        return tuple(tuple(rows[i : i + n]) for i in range(0, len(rows), n))
+
+    def forward(
+        self,
+        x_BSE: Tensor,
+        mask: Tensor | None = None,
+        state: Sequence[CellState] | None = None,
+        *,
+        probe: Probe = silent,
+    ) -> tuple[Tensor, tuple[CellState, ...]]:
+        """h of the top layer for every step, and every layer's last state, directions side by side."""
+        state = self.first_state(x_BSE) if state is None else state
+        if len(state) != self.layers or any(t.shape[-1] != self.output_size for s in state for t in s):
+            given = [tuple(tuple(t.shape) for t in s) for s in state]
+            raise SizeError(f"{self.layers} layers of width {self.output_size} were given states of shapes {given}")
+        final: list[CellState] = []
+        for n in range(self.layers):
+            x_BSE, last = self._layer(n, self.dropout(x_BSE) if n else x_BSE, mask, state[n], probe)
+            final.append(last)
+        return x_BSE, tuple(final)
+
+    def _layer(
+        self, n: int, x_BSE: Tensor, mask: Tensor | None, state: CellState, probe: Probe
+    ) -> tuple[Tensor, CellState]:
+        """One layer in all its directions, their results side by side."""
+        D = len(self.directions)
+        starts = zip(*(part.chunk(D, -1) for part in state), strict=True)
+        outputs, lasts = [], []
+        for d, (direction, start) in enumerate(zip(self.directions, starts, strict=True)):
+            cell, place = cast(Cell, self.cells[n * D + d]), within(probe, f"{n}.{direction}")
+            backward = direction == "backward"
+            h_BSH, last = over_time(cell, (x_BSE,), start, mask=mask, backward=backward, probe=place)
+            outputs.append(h_BSH)
+            lasts.append(last)
+        if D == 1:
+            return outputs[0], lasts[0]
+        return torch.cat(outputs, -1), tuple(torch.cat(parts, -1) for parts in zip(*lasts, strict=True))

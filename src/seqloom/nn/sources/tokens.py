@@ -1,0 +1,30 @@
+"""Tokens in."""
+
+from torch import Tensor, nn
+
+from seqloom.nn.embedding import Embedding
+from seqloom.nn.sources.base import Source
+from seqloom.registry import register
+
+
+@register("source", "tokens")
+class TokenSource(Source):
+    """Tokens by an embedding: one learned vector per symbol of the vocabulary.
+
+    vocabulary: how many symbols there are.
+
+    size: of an embedding.
+    dropout: on embeddings.
+    reverse: read the source backwards, which brings its first words near the target's first (Sutskever et al.
+        2014). Results are put back in the order of the source.
+    """
+
+    def __init__(self, vocabulary: int, *, size: int = 256, dropout: float = 0.0, reverse: bool = False) -> None:
+        super().__init__()
+        self.output_size = size
+        self.reverse = reverse
+        self.embedding = Embedding(vocabulary, size)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, source: Tensor) -> Tensor:
+        return self.dropout(self.embedding(source))  # type: ignore[no-any-return]

@@ -1,0 +1,162 @@
+"""Every kind of part by name: found by importing its folder, checked against its own signature.
+
+A part is a class under ``@register(kind, name)``. What its surroundings dictate (the sizes of its inputs) it
+takes by position; what a person may set are its keyword-only arguments, so a signature *is* the list of options
+and nothing repeats it. A specification names a part and sets options: ``"lstm"``, or
+``{"name": "lstm", "forget_bias": 0.0}``.
+"""
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from seqloom.errors import OptionError, SeqloomError, unknown
+
+Spec = str | Mapping[str, Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of part: what it is for, and the package or module whose import registers all of it."""
+
+    meaning: str
+    home: str
+
+
+KINDS: dict[str, Kind] = {
+    "cell": Kind("one step of a recurrence", "seqloom.nn.cells"),
+    "score": Kind("how well a query matches a key", "seqloom.nn.attention"),
+    "normaliser": Kind("from scores to the weights of attention", "seqloom.nn.attention"),
+    "positions": Kind("where a step stands in its sequence", "seqloom.nn.positions"),
+    "source": Kind("what comes in, as vectors", "seqloom.nn.sources"),
+    "output": Kind("what goes out, and how it is judged", "seqloom.nn.outputs"),
+    "encoder": Kind("the source in its context", "seqloom.models.encoders"),
+    "bridge": Kind("from the encoder to the decoder's first state", "seqloom.models.bridges"),
+    "decoder": Kind("the target, one step after another", "seqloom.models.decoders"),
+    "readout": Kind("from a recurrent decoder's state and context to features", "seqloom.models.readouts"),
+}
+
+_parts: dict[str, dict[str, type]] = {kind: {} for kind in KINDS}
+_imported: set[str] = set()
+
+
+def register(kind: str, name: str) -> Callable[[type[T]], type[T]]:
+    """Class decorator: make a class the part ``name`` of ``kind``."""
+    if kind not in KINDS:
+        raise unknown("kind of part", kind, KINDS)
+
+    def add(cls: type[T]) -> type[T]:
+        there = _parts[kind].get(name)
+        if there is not None and there.__qualname__ + there.__module__ != cls.__qualname__ + cls.__module__:
+            raise SeqloomError(f"two parts want to be {kind} {name!r}: {there.__module__} and {cls.__module__}")
+        if not inspect.getdoc(cls):
+            raise SeqloomError(f"{kind} {name!r} needs a docstring: its first line is its meaning in every list")
+        _parts[kind][name] = cls
+        return cls
+
+    return add
+
+
+def parts(kind: str) -> dict[str, type]:
+    """All parts of a kind by name, sorted."""
+    if kind not in KINDS:
+        raise unknown("kind of part", kind, KINDS)
+    _import_home(KINDS[kind].home)
+    _import_entry_points()
+    return dict(sorted(_parts[kind].items()))
+
+
+def find(kind: str, name: str) -> type:
+    """The class of one part."""
+    known = parts(kind)
+    if name not in known:
+        raise unknown(kind, name, known)
+    return known[name]
+
+
+def meaning(part: type) -> str:
+    """The first line of a part's docstring."""
+    return (inspect.getdoc(part) or "").splitlines()[0]
+
+
+def options(part: type) -> dict[str, inspect.Parameter]:
+    """What a person may set on a part: its keyword-only arguments."""
+    signature = inspect.signature(part)
+    return {n: p for n, p in signature.parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def split(spec: Spec, default: str = "") -> tuple[str, dict[str, Any]]:
+    """A specification as a name and its options."""
+    if isinstance(spec, str):
+        return spec, {}
+    given = dict(spec)
+    name = given.pop("name", default)
+    if not isinstance(name, str) or not name:
+        raise OptionError(f"a part needs a name: write {{'name': …, option: value}}, not {dict(spec)!r}")
+    return name, given
+
+
+def build(kind: str, spec: Spec, *surroundings: Any) -> Any:
+    """The part that ``spec`` describes, made to fit its ``surroundings`` (the positional arguments)."""
+    name, given = split(spec)
+    cls = find(kind, name)
+    return cls(*surroundings, **check(f"{kind} {name!r}", cls, given))
+
+
+def check(where: str, part: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """``given`` options against the part's signature: unknown names and values of a wrong type are refused."""
+    known = options(part)  # type: ignore[arg-type]
+    hints = get_type_hints(part.__init__ if isinstance(part, type) else part)  # type: ignore[misc]
+    checked = {}
+    for option, value in given.items():
+        if option not in known:
+            raise unknown(f"option of {where}:", option, known)
+        adapter: TypeAdapter[Any] = TypeAdapter(hints[option], config=ConfigDict(arbitrary_types_allowed=True))
+        try:
+            checked[option] = adapter.validate_python(value)
+        except ValidationError as error:
+            problem = "; or ".join(dict.fromkeys(e["msg"] for e in error.errors()))
+            raise OptionError(f"{where}: {option}={value!r} does not do: {problem}") from None
+    missing = [n for n, p in known.items() if p.default is inspect.Parameter.empty and n not in checked]
+    if missing:
+        raise OptionError(f"{where} needs {', '.join(missing)}")
+    return checked
+
+
+def import_file(path: Path) -> None:
+    """Register the parts of a Python file from outside the package."""
+    name = f"seqloom_code_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise SeqloomError(f"{path} is not a Python file; --code wants one that registers parts")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+
+
+def _import_home(home: str) -> None:
+    """Import a package with all its modules, once: their decorators do the rest."""
+    if home in _imported:
+        return
+    package = importlib.import_module(home)
+    for module in pkgutil.iter_modules(getattr(package, "__path__", [])):
+        importlib.import_module(f"{home}.{module.name}")
+    _imported.add(home)
+
+
+def _import_entry_points() -> None:
+    """Import what installed packages offer under the entry point group ``seqloom.parts``, once."""
+    if "entry points" not in _imported:
+        _imported.add("entry points")
+        for point in entry_points(group="seqloom.parts"):
+            point.load()
