@@ -4,9 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test lint types unit format clean
+.PHONY: parts test lint types unit format clean
 
 test: lint types unit
+
+parts: $(READY)
+	@$(BIN)/seqloom parts
 
 # Installed again only when what is to be installed has changed.
 $(READY): pyproject.toml constraints.txt

@@ -53,10 +53,12 @@ class Batch:
 
 def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     """Rows of ids as one tensor, padded at the end, and its mask."""
+    if not rows:
+        raise InputError("a batch of no examples: give at least one")
     lengths = torch.tensor([len(row) for row in rows])
     mask = torch.arange(int(lengths.max())) < lengths[:, None]
     ids = torch.full(mask.shape, PAD)
-    ids[mask] = torch.tensor([i for row in rows for i in row])
+    ids[mask] = torch.tensor([i for row in rows for i in row], dtype=torch.long)
     return ids, mask
 
 

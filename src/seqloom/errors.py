@@ -28,5 +28,5 @@ def unknown(what: str, name: str, known: Iterable[str]) -> UnknownNameError:
     """The error for a ``name`` that is not among the ``known``, with the nearest right one."""
     names = sorted(known)
     near = get_close_matches(name, names, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names) or 'none'}"
+    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(names)}" if names else "there are none"
     return UnknownNameError(f"unknown {what} {name!r}; {hint}")

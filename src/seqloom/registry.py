@@ -15,13 +15,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_type_hints
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from seqloom.errors import OptionError, SeqloomError, unknown
 
 Spec = str | Mapping[str, Any]
+Count = Annotated[int, Field(ge=1)]
+Natural = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
 T = TypeVar("T")
 
 
@@ -57,14 +60,18 @@ def register(kind: str, name: str) -> Callable[[type[T]], type[T]]:
 
     def add(cls: type[T]) -> type[T]:
         there = _parts[kind].get(name)
-        if there is not None and there.__qualname__ + there.__module__ != cls.__qualname__ + cls.__module__:
-            raise SeqloomError(f"two parts want to be {kind} {name!r}: {there.__module__} and {cls.__module__}")
-        if not inspect.getdoc(cls):
+        if there is not None and _full_name(there) != _full_name(cls):
+            raise SeqloomError(f"two parts want to be {kind} {name!r}: {_full_name(there)} and {_full_name(cls)}")
+        if not cls.__doc__:
             raise SeqloomError(f"{kind} {name!r} needs a docstring: its first line is its meaning in every list")
         _parts[kind][name] = cls
         return cls
 
     return add
+
+
+def _full_name(cls: type) -> str:
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def parts(kind: str) -> dict[str, type]:
@@ -95,28 +102,30 @@ def options(part: type) -> dict[str, inspect.Parameter]:
     return {n: p for n, p in signature.parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
-def split(spec: Spec, default: str = "") -> tuple[str, dict[str, Any]]:
-    """A specification as a name and its options."""
+def split(kind: str, spec: Spec) -> tuple[str, dict[str, Any]]:
+    """The specification of a part as its name and its options."""
     if isinstance(spec, str):
         return spec, {}
+    if not isinstance(spec, Mapping):
+        raise OptionError(f"{kind}: {spec!r} names no part: write a name, or {{'name': …, option: value}}")
     given = dict(spec)
-    name = given.pop("name", default)
+    name = given.pop("name", None)
     if not isinstance(name, str) or not name:
-        raise OptionError(f"a part needs a name: write {{'name': …, option: value}}, not {dict(spec)!r}")
+        raise OptionError(f"{kind}: {dict(spec)!r} names no part: write {{'name': …, option: value}}")
     return name, given
 
 
 def build(kind: str, spec: Spec, *surroundings: Any) -> Any:
     """The part that ``spec`` describes, made to fit its ``surroundings`` (the positional arguments)."""
-    name, given = split(spec)
+    name, given = split(kind, spec)
     cls = find(kind, name)
     return cls(*surroundings, **check(f"{kind} {name!r}", cls, given))
 
 
-def check(where: str, part: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def check(where: str, part: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """``given`` options against the part's signature: unknown names and values of a wrong type are refused."""
-    known = options(part)  # type: ignore[arg-type]
-    hints = get_type_hints(part.__init__ if isinstance(part, type) else part)  # type: ignore[misc]
+    known = options(part)
+    hints = get_type_hints(part.__init__, include_extras=True)
     checked = {}
     for option, value in given.items():
         if option not in known:
@@ -141,7 +150,14 @@ def import_file(path: Path) -> None:
         raise SeqloomError(f"{path} is not a Python file; --code wants one that registers parts")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except SeqloomError:
+        del sys.modules[name]
+        raise
+    except Exception as error:
+        del sys.modules[name]
+        raise SeqloomError(f"{path} can't be imported: {type(error).__name__}: {error}") from error
 
 
 def _import_home(home: str) -> None:

@@ -3,7 +3,7 @@
 import inspect
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -31,19 +31,20 @@ def parts(
 
 def described(kind: str) -> dict[str, Any]:
     """Every part of a kind by name: its meaning, and its options with their types and defaults."""
-    return {
-        name: {
+    listed = {}
+    for name, part in parts_of(kind).items():
+        hints = get_type_hints(part.__init__)  # type: ignore[misc]
+        listed[name] = {
             "meaning": meaning(part),
             "options": {
                 option: {
-                    "type": inspect.formatannotation(parameter.annotation),
+                    "type": inspect.formatannotation(hints[option]),
                     "default": None if parameter.default is inspect.Parameter.empty else parameter.default,
                 }
                 for option, parameter in options(part).items()
             },
         }
-        for name, part in parts_of(kind).items()
-    }
+    return listed
 
 
 def _print(listed: dict[str, dict[str, Any]], *, with_options: bool) -> None:

@@ -29,12 +29,12 @@ class Autoregressive(nn.Module):
 
     def step(self, last: Tensor, state: State, memory: Memory, *, probe: Probe = silent) -> Step:
         """One step: ``last`` is what came before, one per row; a sentence's beams are adjacent rows."""
-        return self.decoder.step(self.output.feed(last), state, memory, probe=within(probe, "decoder."))
+        return self.decoder.step(self.output.feed(last), state, memory, probe=within(probe, "decoder"))
 
     def forward(self, inputs: Tensor, memory: Memory, *, weights: bool = False, probe: Probe = silent) -> Decoded:
         """All steps of a known target, ``inputs`` being what is fed; ``weights``: show attention's, if it can."""
         e_BTE = self.output.feed(inputs)
-        probe = within(probe, "decoder.")
+        probe = within(probe, "decoder")
         decoded: Decoded = self.decoder(e_BTE, self.start(memory), memory, weights=weights, probe=probe)
         return decoded
 

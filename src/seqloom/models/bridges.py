@@ -11,7 +11,12 @@ from seqloom.registry import register
 
 
 class Bridge(nn.Module):
-    """The decoder's first state, for every layer, from what the encoder left; None: the decoder's own."""
+    """The decoder's first state, for every layer, from what the encoder left; None: the decoder's own.
+
+    reads: what of the memory it reads, of ``summary`` and ``final``.
+    """
+
+    reads: frozenset[str] = frozenset()
 
     def __init__(self, encoder: Encoder, decoder: StateShape | None) -> None:
         super().__init__()
@@ -32,6 +37,8 @@ class StateBridge(Bridge):
 
     Sutskever et al. 2014.
     """
+
+    reads = frozenset({"final"})
 
     def __init__(self, encoder: Encoder, decoder: StateShape | None) -> None:
         super().__init__(encoder, decoder)
@@ -56,6 +63,8 @@ class PerceptronBridge(Bridge):
     Cho et al. 2014, Bahdanau et al. 2015.
     """
 
+    reads = frozenset({"summary"})
+
     def __init__(self, encoder: Encoder, decoder: StateShape | None) -> None:
         super().__init__(encoder, decoder)
         self.shape = _needs_state("perceptron", decoder)
@@ -75,7 +84,7 @@ class PerceptronBridge(Bridge):
 
 @register("bridge", "none")
 class NoBridge(Bridge):
-    """Nothing: the decoder begins in a state of its own, and hears of the source by attention or not at all."""
+    """Nothing: the decoder begins in a state of its own, and hears of the source by its context alone."""
 
     def forward(self, memory: Memory) -> tuple[CellState, ...] | None:
         return None

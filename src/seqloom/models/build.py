@@ -61,6 +61,6 @@ def put(described: dict[str, Any], path: str, value: Any) -> None:
 
 def _sized(part: str, spec: Any, size: int) -> dict[str, Any]:
     """A part's specification with ``size`` where the part has such an option and nothing sets it."""
-    name, given = split(spec)
+    name, given = split(part, spec)
     sized = {"size": size} if "size" in options(find(part, name)) else {}
     return {"name": name, **sized, **given}

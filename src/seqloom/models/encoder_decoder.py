@@ -45,8 +45,20 @@ class EncoderDecoder(Autoregressive):
         self.decoder: Decoder = build("decoder", decoder, surroundings)
         self.bridge: Bridge = build("bridge", bridge, self.encoder, self.decoder.first)
         self.output.attach(self.decoder.output_size)
+        self._check_read()
         if share_embeddings:
             self._share_embeddings(source_vocabulary, target_vocabulary)
+
+    def _check_read(self) -> None:
+        """Refuse a source that the decoder never hears of, and a learned first state that a bridge replaces."""
+        reads = self.decoder.reads | self.bridge.reads
+        if not reads:
+            raise OptionError(
+                "the decoder never hears of the source: give it a bridge, or a context that is about the source"
+            )
+        self.encoder.check_read(reads)
+        if self.bridge.reads and self.decoder.learns_first:
+            raise OptionError("decoder: initial='learned' has no use where a bridge gives the first state")
 
     def _share_embeddings(self, source_vocabulary: int, target_vocabulary: int) -> None:
         if not isinstance(self.source, TokenSource) or not isinstance(self.output, TokenOutput):

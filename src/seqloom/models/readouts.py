@@ -7,20 +7,34 @@ from seqloom.registry import register
 
 
 class Readout(nn.Module):
-    """Features from y (the embedding of what came before), the state s and the context a.
+    """Features from y (the embedding of what came before), the state s and the context a: f = react(W [y; s; a] + b).
+
+    A readout says what is joined, and has a ``linear`` layer on it or none.
 
     output_size: of the features.
     uses_context: whether they depend on a.
+    uses_state: whether they depend on s but through a.
     """
 
     output_size: int
     uses_context: bool = True
+    uses_state: bool = True
 
     def __init__(self, input_size: int, state_size: int, context_size: int) -> None:
         super().__init__()
+        self.linear: nn.Linear | None = None
+
+    def join(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+        """What the linear layer reads; without one, the features."""
+        raise NotImplementedError
+
+    def react(self, z: Tensor) -> Tensor:
+        """From the linear layer's result to the features."""
+        return z
 
     def forward(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
-        raise NotImplementedError
+        joined = self.join(y, s, a)
+        return self.react(joined if self.linear is None else self.linear(joined))
 
 
 @register("readout", "state")
@@ -33,7 +47,7 @@ class StateReadout(Readout):
         super().__init__(input_size, state_size, context_size)
         self.output_size = state_size
 
-    def forward(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+    def join(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
         return s
 
 
@@ -48,7 +62,7 @@ class SumReadout(Readout):
         super().__init__(input_size, state_size, context_size)
         self.output_size = state_size + context_size
 
-    def forward(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+    def join(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
         assert a is not None
         return torch.cat((s, a), -1)
 
@@ -66,20 +80,25 @@ class TanhReadout(Readout):
         self.linear = nn.Linear(state_size + context_size, state_size, bias=False)
         nn.init.xavier_uniform_(self.linear.weight)
 
-    def forward(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+    def join(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
         assert a is not None
-        return torch.tanh(self.linear(torch.cat((s, a), -1)))
+        return torch.cat((s, a), -1)
+
+    def react(self, z: Tensor) -> Tensor:
+        return torch.tanh(z)
 
 
 @register("readout", "context")
 class ContextReadout(Readout):
     """The context in place of the state: f = a."""
 
+    uses_state = False
+
     def __init__(self, input_size: int, state_size: int, context_size: int) -> None:
         super().__init__(input_size, state_size, context_size)
         self.output_size = context_size
 
-    def forward(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+    def join(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
         assert a is not None
         return a
 
@@ -99,7 +118,9 @@ class DeepReadout(Readout):
         nn.init.xavier_uniform_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
 
-    def forward(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+    def join(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
         assert a is not None
-        pairs: Tensor = self.linear(torch.cat((y, s, a), -1))
-        return torch.maximum(*pairs.chunk(2, -1))
+        return torch.cat((y, s, a), -1)
+
+    def react(self, z: Tensor) -> Tensor:
+        return torch.maximum(*z.chunk(2, -1))

@@ -20,7 +20,11 @@ class Embedding(nn.Embedding):
         try:
             return super().forward(ids)
         except IndexError:
-            raise SizeError(
-                f"ids run from {int(ids.min())} to {int(ids.max())}, "
-                f"but the vocabulary from 0 to {self.num_embeddings - 1}"
-            ) from None
+            raise outside_vocabulary(ids, self.num_embeddings) from None
+
+
+def outside_vocabulary(ids: Tensor, vocabulary: int) -> SizeError:
+    """The error for ids that a vocabulary does not have."""
+    return SizeError(
+        f"ids run from {int(ids.min())} to {int(ids.max())}, but the vocabulary from 0 to {vocabulary - 1}"
+    )

@@ -5,6 +5,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.errors import SizeError
+from seqloom.nn.attention.softmax import masked_softmax
+from seqloom.nn.dropout import dropout
 from seqloom.nn.probe import Probe, silent
 
 
@@ -25,7 +27,7 @@ class MultiHead(nn.Module):
 
     def __init__(self, size: int, heads: int, *, memory_size: int | None = None, dropout: float = 0.0) -> None:
         super().__init__()
-        if size % heads:
+        if heads < 1 or size % heads:
             raise SizeError(f"{heads} heads can't share a size of {size}: {size} / {heads} is not whole")
         self.heads = heads
         self.dropout = dropout
@@ -55,24 +57,28 @@ class MultiHead(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """What the heads see, B T H; and, asked for ``weights``, the mean of their weights, B T S.
 
-        mask: B S or B T S, True where real. causal: step t sees steps up to t (then there is no mask).
+        mask: B S or B T S, True where real. causal: step t sees steps up to t.
         """
         queries_BNTD = self._by_head(self.query(x_BTH))
-        dropout = self.dropout if self.training else 0.0
-        mask_BNTS = None if mask is None else mask[:, None] if mask.dim() == 3 else mask[:, None, None]
-        if not weights and probe is silent:
-            seen_BNTD = F.scaled_dot_product_attention(
-                queries_BNTD, keys_BNSD, values_BNSD, mask_BNTS, dropout, is_causal=causal
-            )
+        hidden_BNTS = self._hidden(queries_BNTD, keys_BNSD, mask, causal)
+        if not weights and not (self.training and self.dropout) and probe is silent:
+            shown = None if hidden_BNTS is None else ~hidden_BNTS
+            seen_BNTD = F.scaled_dot_product_attention(queries_BNTD, keys_BNSD, values_BNSD, shown)
             return self._joined(seen_BNTD), None
-        if causal:
-            mask_BNTS = torch.ones(x_BTH.shape[1], keys_BNSD.shape[2], dtype=torch.bool, device=x_BTH.device).tril()
         scores_BNTS = queries_BNTD @ keys_BNSD.mT / queries_BNTD.shape[-1] ** 0.5
-        if mask_BNTS is not None:
-            scores_BNTS = scores_BNTS.masked_fill(~mask_BNTS, -torch.inf)
-        weights_BNTS = probe("attention", torch.softmax(scores_BNTS, -1))
-        seen_BNTD = F.dropout(weights_BNTS, dropout) @ values_BNSD
+        weights_BNTS = probe("attention", masked_softmax(scores_BNTS, hidden_BNTS))
+        seen_BNTD = dropout(weights_BNTS, self.dropout, self.training) @ values_BNSD
         return self._joined(seen_BNTD), weights_BNTS.mean(1) if weights else None
+
+    @staticmethod
+    def _hidden(queries_BNTD: Tensor, keys_BNSD: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:
+        """What a query may not see, for all heads alike; None: it may see everything."""
+        hidden_BNTS = None if mask is None else ~(mask[:, None] if mask.dim() == 3 else mask[:, None, None])
+        if causal:
+            T, S = queries_BNTD.shape[2], keys_BNSD.shape[2]
+            later_TS = torch.ones(T, S, dtype=torch.bool, device=queries_BNTD.device).triu(1)
+            hidden_BNTS = later_TS if hidden_BNTS is None else hidden_BNTS | later_TS
+        return hidden_BNTS
 
     def _by_head(self, x_BTH: Tensor) -> Tensor:
         B, T, _ = x_BTH.shape

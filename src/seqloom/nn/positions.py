@@ -6,16 +6,20 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.errors import SizeError
-from seqloom.registry import register
+from seqloom.registry import Count, register
 
 
 def sinusoids(position: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     """p[2i] = sin(position / 10000^(2i/size)), p[2i+1] = cos(the same): … → … size."""
-    if size % 2:
-        raise SizeError(f"sinusoids come in pairs of sine and cosine: {size} is odd")
     pair = torch.arange(0, size, 2, device=position.device, dtype=dtype)
     angle = position[..., None] * torch.exp(pair * (-math.log(10000.0) / size))
     return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)
+
+
+def check_pairs(size: int) -> None:
+    """Refuse an odd number of sinusoids."""
+    if size % 2:
+        raise SizeError(f"sinusoids come in pairs of sine and cosine: a size of {size} is odd")
 
 
 class Positions(nn.Module):
@@ -39,6 +43,10 @@ class Sinusoidal(Positions):
     Vaswani et al. 2017.
     """
 
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        check_pairs(size)
+
     def forward(self, x_BTH: Tensor, start: int = 0) -> Tensor:
         position_T = torch.arange(start, start + x_BTH.shape[1], device=x_BTH.device)
         return x_BTH + sinusoids(position_T, self.size, x_BTH.dtype)
@@ -53,7 +61,7 @@ class Learned(Positions):
     longest: how many positions there are; a longer sequence is refused.
     """
 
-    def __init__(self, size: int, *, longest: int = 512) -> None:
+    def __init__(self, size: int, *, longest: Count = 512) -> None:
         super().__init__(size)
         self.table = nn.Parameter(torch.randn(longest, size) * 0.02)
 

@@ -6,12 +6,13 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
-from seqloom.errors import SizeError
+from seqloom.errors import InputError, SizeError
 from seqloom.nn.cells import Cell
+from seqloom.nn.dropout import Dropout
 from seqloom.nn.memory import CellState
 from seqloom.nn.order import Order
 from seqloom.nn.probe import Probe, silent, within
-from seqloom.registry import Spec, build
+from seqloom.registry import Count, Share, Spec, build
 
 
 def over_time(
@@ -32,6 +33,9 @@ def over_time(
     Returns h of every step, B S H, and the state after the last real one. The fused twin and the loop give the
     same; a probe is heard in the loop alone, so with one the loop runs.
     """
+    if mask is not None:
+        _check_mask(inputs[0], mask)
+        inputs = [x.masked_fill(~mask[..., None], 0.0) for x in inputs]  # whatever stands there, even NaN
     if cell.has_twin and probe is silent:
         return _twin(cell, inputs[0] if len(inputs) == 1 else torch.cat(tuple(inputs), -1), state, mask, backward)
     return _loop(cell, inputs, state, mask, backward, probe)
@@ -49,7 +53,7 @@ def _loop(
     for t in reversed(steps) if backward else steps:
         h_S[t], new = cell(z_S[t], state, within(probe, f"[{t}]."))
         if mask_S is not None:
-            h_S[t] = h_S[t] * mask_S[t]
+            h_S[t] = h_S[t].masked_fill(~mask_S[t], 0.0)
             new = tuple(torch.where(mask_S[t], n, o) for n, o in zip(new, state, strict=True))
         state = new
     return torch.stack(h_S, 1), state
@@ -63,7 +67,15 @@ def _twin(
         return h_BSH.flip(1) if backward else h_BSH, state
     order = Order.of(mask, backward)
     h_BSH, state = cell.run_twin(order.apply(x_BSE), state, order.real_BS)
-    return order.undo(h_BSH * order.real_BS[..., None]), state
+    return order.undo(h_BSH.masked_fill(~order.real_BS[..., None], 0.0)), state
+
+
+def _check_mask(x_BSE: Tensor, mask: Tensor) -> None:
+    if mask.dtype != torch.bool or mask.shape != x_BSE.shape[:2]:
+        raise SizeError(
+            f"the mask of a sequence of shape {tuple(x_BSE.shape)} must be bool and of shape "
+            f"{tuple(x_BSE.shape[:2])}; it is {mask.dtype} and {tuple(mask.shape)}"
+        )
 
 
 class Recurrent(nn.Module):
@@ -82,9 +94,9 @@ class Recurrent(nn.Module):
         size: int,
         *,
         cell: Spec = "lstm",
-        layers: int = 1,
+        layers: Count = 1,
         bidirectional: bool = False,
-        dropout: float = 0.0,
+        dropout: Share = 0.0,
         initial: Literal["zero", "learned"] = "zero",
     ) -> None:
         super().__init__()
@@ -95,7 +107,7 @@ class Recurrent(nn.Module):
         self.layers = layers
         self.cells = nn.ModuleList(build("cell", cell, width, size) for width in widths for _ in self.directions)
         self.parts = cast(Cell, self.cells[0]).parts
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.initial = nn.ParameterList(
             nn.Parameter(torch.zeros(self.output_size))
             for _ in range(layers * len(self.parts) if initial == "learned" else 0)
@@ -118,14 +130,23 @@ class Recurrent(nn.Module):
     ) -> tuple[Tensor, tuple[CellState, ...]]:
         """h of the top layer for every step, and every layer's last state, directions side by side."""
         state = self.first_state(x_BSE) if state is None else state
-        if len(state) != self.layers or any(t.shape[-1] != self.output_size for s in state for t in s):
-            given = [tuple(tuple(t.shape) for t in s) for s in state]
-            raise SizeError(f"{self.layers} layers of width {self.output_size} were given states of shapes {given}")
+        self._check(x_BSE, state)
         final: list[CellState] = []
         for n in range(self.layers):
             x_BSE, last = self._layer(n, self.dropout(x_BSE) if n else x_BSE, mask, state[n], probe)
             final.append(last)
         return x_BSE, tuple(final)
+
+    def _check(self, x_BSE: Tensor, state: Sequence[CellState]) -> None:
+        if x_BSE.shape[1] == 0:
+            raise InputError("a recurrence needs at least one step, and this sequence has none")
+        wanted = [[(len(x_BSE), self.output_size)] * len(self.parts)] * self.layers
+        given = [[tuple(part.shape) for part in layer] for layer in state]
+        if given != wanted:
+            raise SizeError(
+                f"a first state is, for each of {self.layers} layers, ({', '.join(self.parts)}) of shape "
+                f"{(len(x_BSE), self.output_size)}; given were {given}"
+            )
 
     def _layer(
         self, n: int, x_BSE: Tensor, mask: Tensor | None, state: CellState, probe: Probe

@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from seqloom.nn.dropout import Dropout
 from seqloom.nn.multihead import MultiHead
 from seqloom.nn.probe import Probe, silent, within
 
@@ -25,7 +26,7 @@ class Residual(nn.Module):
         super().__init__()
         self.place = norm
         self.norm = nn.LayerNorm(size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def enter(self, x: Tensor) -> Tensor:
         """What the function on this path reads."""
@@ -42,7 +43,7 @@ class FeedForward(nn.Sequential):
 
     def __init__(self, size: int, inner: int, activation: FeedForwardActivation, dropout: float) -> None:
         first, second = nn.Linear(size, inner), nn.Linear(inner, size)
-        super().__init__(first, nn.ReLU() if activation == "relu" else nn.GELU(), nn.Dropout(dropout), second)
+        super().__init__(first, nn.ReLU() if activation == "relu" else nn.GELU(), Dropout(dropout), second)
         for linear in (first, second):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)

@@ -27,10 +27,14 @@ class Decoder(nn.Module):
 
     output_size: of the features.
     first: the shape of the first state that a bridge may give; None where there is none to give.
+    reads: what of the memory it reads, of ``values`` and ``summary``.
+    learns_first: whether it has a learned first state of its own.
     """
 
     output_size: int
     first: StateShape | None = None
+    reads: frozenset[str] = frozenset()
+    learns_first: bool = False
 
     def prepare(self, values_BSH: Tensor) -> dict[str, Tensor]:
         """What this decoder's attentions can compute of the values before the first step, by name."""

@@ -8,20 +8,24 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.models.decoders.base import Decoder, Surroundings
+from seqloom.models.decoders.products import DirectProducts, LoopProducts
 from seqloom.models.decoders.wiring import Context, Into, Wiring
 from seqloom.models.encoders.base import StateShape
 from seqloom.models.readouts import Readout
 from seqloom.nn.attention import Attention
 from seqloom.nn.cells import Cell
+from seqloom.nn.dropout import Dropout
 from seqloom.nn.memory import CellState, Decoded, Memory, State, Step, by_sentence, for_rows
 from seqloom.nn.probe import Probe, silent, within
 from seqloom.nn.recurrent import over_time
-from seqloom.registry import Spec, build, check, register, split
+from seqloom.registry import Count, Share, Spec, build, check, register, split
 
 Layer = Callable[[int, Tensor, Sequence[Tensor]], Tensor]
 """Runs layer n on what lies below it and on further inputs, and gives its h."""
 Attend = Callable[[Tensor], tuple[Tensor, Tensor]]
 """From a query to a context and its weights."""
+Known = tuple[Tensor | None, Tensor | None]
+"""A context that is known before the cell runs, and its weights."""
 
 
 class Wired(NamedTuple):
@@ -65,9 +69,9 @@ class RecurrentDecoder(Decoder):
         surroundings: Surroundings,
         *,
         cell: Spec = "lstm",
-        size: int = 256,
-        layers: int = 1,
-        dropout: float = 0.0,
+        size: Count = 256,
+        layers: Count = 1,
+        dropout: Share = 0.0,
         initial: Literal["zero", "learned"] = "zero",
         context: Context = "current",
         into: Into | None = None,
@@ -81,8 +85,13 @@ class RecurrentDecoder(Decoder):
         self.wiring = wiring = Wiring(context, into, input_feeding, include_current)
         context_size = wiring.context_size(surroundings, size)
         self.readout: Readout = build("readout", readout, surroundings.input_size, size, context_size)
-        wiring.check(layers, split(readout)[0], self.readout.uses_context, attention is not None)
+        self.attention: Attention | None = None
+        if wiring.attends:
+            self.attention = Attention(size, context_size, **check("attention", Attention, attention or {}))
+        name, _ = split("readout", readout)
+        wiring.check(layers, name, self.readout, self.attention, has_options=attention is not None)
         self.output_size = self.readout.output_size
+        self.reads = wiring.reads
 
         inputs = [[surroundings.input_size], *([size] for _ in range(layers - 1))]
         if into is not None:
@@ -90,22 +99,14 @@ class RecurrentDecoder(Decoder):
         if input_feeding:
             inputs[0].append(self.output_size)
         self.cells = nn.ModuleList(build("cell", cell, sizes, size) for sizes in inputs)
-        self.first = StateShape(cast(Cell, self.cells[0]).parts, layers, size)
-        self.dropout = nn.Dropout(dropout)
-        self.attention: Attention | None = None
-        if wiring.attends:
-            self.attention = Attention(size, context_size, **check("attention", Attention, attention or {}))
-        self.initial = nn.ParameterDict(
-            {name.replace(".", "_"): torch.zeros(size) for name in self._state_names() if initial == "learned"}
+        parts = cast(Cell, self.cells[0]).parts
+        self.first = StateShape(parts, layers, size)
+        self.state_names = [[f"{n}.{part}" for part in parts] for n in range(layers)]
+        self.initial = nn.ParameterList(
+            nn.Parameter(torch.zeros(size)) for _ in range(layers * len(parts) if initial == "learned" else 0)
         )
-
-    def _state_names(self, layers: slice = slice(None)) -> list[str]:
-        """Names of the cells' tensors in a ``State``."""
-        assert self.first is not None
-        return [f"{n}.{part}" for n in range(self.first.layers)[layers] for part in self.first.parts]
-
-    def _cell_state(self, n: int, state: State) -> CellState:
-        return tuple(state[name] for name in self._state_names(slice(n, n + 1)))
+        self.learns_first = initial == "learned"
+        self.dropout = Dropout(dropout)
 
     def prepare(self, values_BSH: Tensor) -> dict[str, Tensor]:
         if self.attention is None or self.wiring.context == "past":
@@ -114,12 +115,13 @@ class RecurrentDecoder(Decoder):
 
     def start(self, memory: Memory, first: tuple[CellState, ...] | None) -> State:
         B = len(memory)
+        names = [name for layer in self.state_names for name in layer]
         if first is not None:
             vectors = [tensor for layer in first for tensor in layer]
         else:
-            own = list(self.initial.values()) or [memory.values.new_zeros(self.size)] * len(self._state_names())
+            own = list(self.initial) or [memory.values.new_zeros(self.size)] * len(names)
             vectors = [vector.expand(B, -1) for vector in own]
-        state = State(zip(self._state_names(), vectors, strict=True))
+        state = State(zip(names, vectors, strict=True))
         if self.wiring.input_feeding:
             state["fed"] = memory.values.new_zeros(B, self.output_size)
         if self.attention is not None:
@@ -131,8 +133,9 @@ class RecurrentDecoder(Decoder):
         return state
 
     def step(self, e_RE: Tensor, state: State, memory: Memory, *, probe: Probe = silent) -> Step:
-        wired, new = self._advance(e_RE, cast(Cell, self.cells[0]).project(e_RE), state, memory, probe)
-        features_RH = self._features(e_RE, wired)
+        products = DirectProducts(self.cells, self.readout)
+        wired, new = self._advance(e_RE, products, state, memory, probe)
+        features_RH = self.dropout(products.readout(e_RE, wired.s, wired.context))
         if self.wiring.input_feeding:
             new["fed"] = features_RH
         return Step(features_RH, wired.weights, new)
@@ -143,14 +146,7 @@ class RecurrentDecoder(Decoder):
         run = self._one_by_one if self.wiring.sequential else self._at_once
         return run(e_BTE, state, memory, probe)
 
-    def _wire(
-        self,
-        e: Tensor,
-        fed: Sequence[Tensor],
-        known: tuple[Tensor | None, Tensor | None],
-        layer: Layer,
-        attend: Attend,
-    ) -> Wired:
+    def _wire(self, e: Tensor, fed: Sequence[Tensor], known: Known, layer: Layer, attend: Attend) -> Wired:
         """The wiring, said once for one step and for all: from the inputs, and the context if it is known already."""
         context, weights = known
         extra: Sequence[Tensor] = (context, *fed) if self.wiring.into == "cell" and context is not None else fed
@@ -164,73 +160,70 @@ class RecurrentDecoder(Decoder):
             context, weights = attend(s)
         return Wired(s, context, weights)
 
-    def _features(self, e: Tensor, wired: Wired) -> Tensor:
-        features: Tensor = self.dropout(self.readout(e, wired.s, wired.context))
-        return features
-
     def _at_once(self, e_BTE: Tensor, state: State, memory: Memory, probe: Probe) -> Decoded:
         """All steps in parallel: each layer over the whole target, then the next."""
         T = e_BTE.shape[1]
         step_T = torch.arange(T, device=e_BTE.device)
 
         def layer(n: int, below: Tensor, more: Sequence[Tensor]) -> Tensor:
-            cell = cast(Cell, self.cells[n])
-            return over_time(cell, (below, *more), self._cell_state(n, state), probe=within(probe, str(n)))[0]
+            past = tuple(state[name] for name in self.state_names[n])
+            return over_time(cast(Cell, self.cells[n]), (below, *more), past, probe=within(probe, f".{n}"))[0]
 
         def attend(s_BTH: Tensor) -> tuple[Tensor, Tensor]:
             assert self.attention is not None
+            if self.wiring.context == "past":
+                keys, values = self.attention.prepare(s_BTH), s_BTH
+                newest_T = step_T if self.wiring.include_current else step_T - 1
+                mask = (step_T <= newest_T[:, None])[None]
+            else:
+                keys, values, mask = memory.keys["attention"], memory.values, memory.mask
             position_BT = state["position"][:, None] + step_T if "position" in state else None
-            if self.wiring.context != "past":
-                return self.attention.attend(
-                    s_BTH, memory.keys["attention"], memory.values, memory.mask, position_BT=position_BT, probe=probe
-                )
-            newest_T = step_T if self.wiring.include_current else step_T - 1
-            seen_1TT = (step_T <= newest_T[:, None])[None]
-            keys = self.attention.prepare(s_BTH)
-            return self.attention.attend(s_BTH, keys, s_BTH, seen_1TT, position_BT=position_BT, probe=probe)
+            weights = self.attention.weigh(s_BTH, keys, mask, position_BT=position_BT, probe=within(probe, "."))
+            return weights @ values, weights
 
         known = None
         if self.wiring.context == "summary" and memory.summary is not None:
             known = memory.summary[:, None].expand(-1, T, -1)
-        wired = self._wire(e_BTE, (), (known, None), layer, attend)
-        return Decoded(self._features(e_BTE, wired), wired.weights)
+        s, context, weights = self._wire(e_BTE, (), (known, None), layer, attend)
+        return Decoded(self.dropout(self.readout(e_BTE, s, context)), weights)
 
     def _one_by_one(self, e_BTE: Tensor, state: State, memory: Memory, probe: Probe) -> Decoded:
         """Step after step; only what depends on the step before is inside the loop."""
+        products = LoopProducts(self.cells, self.readout, e_BTE, memory)
         steps: list[Wired] = []
         features: list[Tensor] = []
-        z_BTZ = cast(Cell, self.cells[0]).project(e_BTE)
-        for t, (e_BE, z_BZ) in enumerate(zip(e_BTE.unbind(1), z_BTZ.unbind(1), strict=True)):
-            wired, state = self._advance(e_BE, z_BZ, state, memory, within(probe, f"[{t}]."))
+        noise = self.dropout.over_steps((*e_BTE.shape[:2], self.output_size), e_BTE)
+        for t, e_BE in enumerate(e_BTE.unbind(1)):
+            products.t = t
+            wired, state = self._advance(e_BE, products, state, memory, probe, f"[{t}]")
             steps.append(wired)
             if self.wiring.input_feeding:
-                state["fed"] = self._features(e_BE, wired)
+                f_BH = products.readout(e_BE, wired.s, wired.context)
+                state["fed"] = f_BH if noise is None else f_BH * noise[t]
                 features.append(state["fed"])
-        s, context, weights = (_stacked(x) for x in zip(*steps, strict=True))
+        weights = _stacked([step.weights for step in steps], len(steps) if self.wiring.context == "past" else None)
         if features:
             return Decoded(torch.stack(features, 1), weights)
-        assert s is not None
-        return Decoded(self._features(e_BTE, Wired(s, context, weights)), weights)
+        s, context = torch.stack([step.s for step in steps], 1), _stacked([step.context for step in steps])
+        return Decoded(self.dropout(self.readout(e_BTE, s, context)), weights)
 
-    def _advance(self, e_RE: Tensor, z_RZ: Tensor, state: State, memory: Memory, probe: Probe) -> tuple[Wired, State]:
-        """One step, z being the projection of e that may have been computed for all steps at once."""
+    def _advance(
+        self, e_RE: Tensor, products: DirectProducts, state: State, memory: Memory, probe: Probe, at: str = ""
+    ) -> tuple[Wired, State]:
+        """One step; ``at`` is its number in brackets, for the names that a probe hears."""
         new = State()
 
         def layer(n: int, below: Tensor, more: Sequence[Tensor]) -> Tensor:
-            cell = cast(Cell, self.cells[n])
-            z = z_RZ if n == 0 else cell.project(below)
-            for block, x in enumerate(more, start=1):
-                z = z + cell.project(x, block)
-            step: tuple[Tensor, CellState] = cell(z, self._cell_state(n, state), within(probe, f"{n}."))
-            new.update(zip(self._state_names(slice(n, n + 1)), step[1], strict=True))
-            return step[0]
+            past = tuple(state[name] for name in self.state_names[n])
+            h, parts = products.cell(n, below, more, past, within(probe, f".{n}{at}."))
+            new.update(zip(self.state_names[n], parts, strict=True))
+            return h
 
         def attend(s_RH: Tensor) -> tuple[Tensor, Tensor]:
             assert self.attention is not None
             if "position" in state:
                 new["position"] = state["position"] + 1
-            past = self.wiring.context == "past"
-            if past:
+            if self.wiring.context == "past":
                 new["past"] = torch.cat((state["past"], s_RH[:, None]), 1)
                 new["past_keys"] = torch.cat((state["past_keys"], self.attention.prepare(s_RH[:, None])), 1)
                 source = new if self.wiring.include_current else state
@@ -239,30 +232,24 @@ class RecurrentDecoder(Decoder):
                 keys, values, mask = memory.keys["attention"], memory.values, memory.mask
             # A sentence's beams are to attention what the steps of its target are: queries of one memory.
             B = len(values)
-            context_BKH, weights_BKS = self.attention.attend(
-                by_sentence(s_RH, B),
-                keys,
-                values,
-                mask,
-                position_BT=by_sentence(state["position"], B) if "position" in state else None,
-                probe=probe,
+            position_BK = by_sentence(state["position"], B) if "position" in state else None
+            weights_BKS = self.attention.weigh(
+                by_sentence(s_RH, B), keys, mask, position_BT=position_BK, probe=within(probe, f"{at}.")
             )
-            return context_BKH.flatten(0, 1), weights_BKS.flatten(0, 1)
+            return products.context(weights_BKS, values).flatten(0, 1), weights_BKS.flatten(0, 1)
 
-        known: tuple[Tensor | None, Tensor | None] = (None, None)
+        known: Known = (None, None)
         if self.wiring.context == "summary" and memory.summary is not None:
-            known = for_rows(memory.summary, len(z_RZ)), None
+            known = for_rows(memory.summary, len(e_RE)), None
         elif self.wiring.context == "previous":
-            top_h = self._cell_state(len(self.cells) - 1, state)[0]
-            known = attend(top_h)
+            known = attend(state[self.state_names[-1][0]])
         fed = (state["fed"],) if self.wiring.input_feeding else ()
         return self._wire(e_RE, fed, known, layer, attend), new
 
 
-def _stacked(steps: Sequence[Tensor | None]) -> Tensor | None:
-    """R X of every step → R T X; weights on a growing past are filled up with zeros."""
+def _stacked(steps: Sequence[Tensor | None], width: int | None = None) -> Tensor | None:
+    """R X of every step → R T X, each filled up with zeros to a ``width``: weights on a past grow."""
     there = [x for x in steps if x is not None]
     if not there:
         return None
-    widest = there[-1].shape[1]
-    return torch.stack([F.pad(x, (0, widest - x.shape[1])) if x.shape[1] < widest else x for x in there], 1)
+    return torch.stack([x if width is None else F.pad(x, (0, width - x.shape[1])) for x in there], 1)

@@ -5,12 +5,13 @@ from typing import cast
 from torch import Tensor, nn
 
 from seqloom.models.decoders.base import Decoder, Surroundings
+from seqloom.nn.dropout import Dropout
 from seqloom.nn.memory import CellState, Decoded, Memory, State, Step
 from seqloom.nn.multihead import MultiHead
 from seqloom.nn.positions import Positions
 from seqloom.nn.probe import Probe, silent, within
 from seqloom.nn.transformer import DecoderLayer, FeedForwardActivation, Norm
-from seqloom.registry import Spec, build, register
+from seqloom.registry import Count, Share, Spec, build, register
 
 
 @register("decoder", "transformer")
@@ -34,14 +35,14 @@ class TransformerDecoder(Decoder):
         self,
         surroundings: Surroundings,
         *,
-        size: int = 256,
-        layers: int = 3,
-        heads: int = 4,
-        feed_forward: int | None = None,
+        size: Count = 256,
+        layers: Count = 3,
+        heads: Count = 4,
+        feed_forward: Count | None = None,
         norm: Norm = "before",
         activation: FeedForwardActivation = "relu",
         positions: Spec = "sinusoidal",
-        dropout: float = 0.1,
+        dropout: Share = 0.1,
     ) -> None:
         super().__init__()
         self.output_size = size
@@ -49,12 +50,13 @@ class TransformerDecoder(Decoder):
         E = surroundings.input_size
         self.adapt = nn.Identity() if size == E else nn.Linear(E, size, bias=False)
         self.positions: Positions = build("positions", positions, size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(
             DecoderLayer(size, heads, feed_forward or 4 * size, norm, activation, dropout, surroundings.value_size)
             for _ in range(layers)
         )
         self.has_source = surroundings.value_size is not None
+        self.reads = frozenset({"values"} if self.has_source else ())
         self.norm = nn.LayerNorm(size) if norm == "before" else nn.Identity()
 
     def prepare(self, values_BSH: Tensor) -> dict[str, Tensor]:
@@ -93,6 +95,6 @@ class TransformerDecoder(Decoder):
                 None if past is None else (past[k], past[v]),
                 (memory.keys[k], memory.keys[v], memory.mask) if self.has_source else None,
                 weights=weights and n == len(self.layers) - 1,
-                probe=within(probe, f"{n}[{t}]." if past is not None else f"{n}."),
+                probe=within(probe, f".{n}."),
             )
         return Decoded(self.norm(x), seen), new

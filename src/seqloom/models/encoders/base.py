@@ -39,6 +39,9 @@ class Encoder(nn.Module):
     summary_size: int
     final: StateShape | None = None
 
+    def check_read(self, reads: frozenset[str]) -> None:
+        """Refuse if this encoder would learn nothing, given what of the memory is read."""
+
     def forward(self, x_BSE: Tensor, mask_BS: Tensor, *, probe: Probe = silent) -> Encoded:
         raise NotImplementedError
 

@@ -8,7 +8,7 @@ from seqloom.errors import OptionError
 from seqloom.models.encoders.base import Encoded, Encoder, StateShape, mean_of_real
 from seqloom.nn.probe import Probe, silent
 from seqloom.nn.recurrent import Recurrent
-from seqloom.registry import Spec, register
+from seqloom.registry import Count, Share, Spec, register
 
 
 @register("encoder", "recurrent")
@@ -32,10 +32,10 @@ class RecurrentEncoder(Encoder):
         input_size: int,
         *,
         cell: Spec = "lstm",
-        size: int = 256,
-        layers: int = 1,
+        size: Count = 256,
+        layers: Count = 1,
         bidirectional: bool = False,
-        dropout: float = 0.0,
+        dropout: Share = 0.0,
         initial: Literal["zero", "learned"] = "zero",
         summary: Literal["final", "backward", "mean"] = "final",
     ) -> None:
@@ -55,6 +55,13 @@ class RecurrentEncoder(Encoder):
         self.output_size = self.recurrent.output_size
         self.summary_size = size if summary == "backward" else self.output_size
         self.final = StateShape(self.recurrent.parts, layers, self.output_size)
+
+    def check_read(self, reads: frozenset[str]) -> None:
+        if self.summary == "backward" and reads == {"summary"}:
+            raise OptionError(
+                "encoder 'recurrent': nothing reads its forward direction, as summary='backward' and the decoder "
+                "attends to no values: use summary='final', or attention"
+            )
 
     def forward(self, x_BSE: Tensor, mask_BS: Tensor, *, probe: Probe = silent) -> Encoded:
         values_BSH, final = self.recurrent(x_BSE, mask_BS, probe=probe)

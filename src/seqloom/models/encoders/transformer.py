@@ -3,10 +3,11 @@
 from torch import Tensor, nn
 
 from seqloom.models.encoders.base import Encoded, Encoder, mean_of_real
+from seqloom.nn.dropout import Dropout
 from seqloom.nn.positions import Positions
 from seqloom.nn.probe import Probe, silent, within
 from seqloom.nn.transformer import EncoderLayer, FeedForwardActivation, Norm
-from seqloom.registry import Spec, build, register
+from seqloom.registry import Count, Share, Spec, build, register
 
 
 @register("encoder", "transformer")
@@ -29,20 +30,20 @@ class TransformerEncoder(Encoder):
         self,
         input_size: int,
         *,
-        size: int = 256,
-        layers: int = 3,
-        heads: int = 4,
-        feed_forward: int | None = None,
+        size: Count = 256,
+        layers: Count = 3,
+        heads: Count = 4,
+        feed_forward: Count | None = None,
         norm: Norm = "before",
         activation: FeedForwardActivation = "relu",
         positions: Spec = "sinusoidal",
-        dropout: float = 0.1,
+        dropout: Share = 0.1,
     ) -> None:
         super().__init__()
         self.output_size = self.summary_size = size
         self.adapt = nn.Identity() if input_size == size else nn.Linear(input_size, size, bias=False)
         self.positions: Positions = build("positions", positions, size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(
             EncoderLayer(size, heads, feed_forward or 4 * size, norm, activation, dropout) for _ in range(layers)
         )

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.nn.attention.base import Score
-from seqloom.registry import register
+from seqloom.registry import Count, register
 
 
 @register("score", "additive")
@@ -20,7 +20,7 @@ class Additive(Score):
     size: width of the hidden layer; by default the query's.
     """
 
-    def __init__(self, query_size: int, key_size: int, *, size: int | None = None) -> None:
+    def __init__(self, query_size: int, key_size: int, *, size: Count | None = None) -> None:
         super().__init__(query_size, key_size)
         size = size or query_size
         self.query = nn.Linear(query_size, size)

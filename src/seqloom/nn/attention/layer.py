@@ -2,13 +2,14 @@
 
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from seqloom.batch import check_mask
 from seqloom.errors import OptionError, SizeError
 from seqloom.nn.attention.base import Normaliser, Score
 from seqloom.nn.probe import Probe, silent
-from seqloom.registry import Spec, build, split
+from seqloom.registry import Count, Natural, Spec, build, split
 
 Activation = Literal["tanh", "sigmoid", "relu"]
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "relu": nn.ReLU}
@@ -37,11 +38,11 @@ class Attention(nn.Module):
         *,
         score: Spec = "additive",
         normaliser: Spec = "softmax",
-        key_layers: int = 0,
-        query_layers: int = 0,
+        key_layers: Natural = 0,
+        query_layers: Natural = 0,
         key_activation: Activation | None = None,
         query_activation: Activation | None = None,
-        size: int | None = None,
+        size: Count | None = None,
     ) -> None:
         super().__init__()
         self.sizes = (query_size, key_size)
@@ -59,14 +60,14 @@ class Attention(nn.Module):
         self.score: Score = build(
             "score", score, size if query_layers else query_size, size if key_layers else key_size
         )
-        if self.score.static and (key_layers or query_layers):
-            raise OptionError(f"attention: score {split(score)[0]!r} reads no key or query: leave out their layers")
         self.normaliser: Normaliser = build("normaliser", normaliser)
-        allowed, name = self.normaliser.scores, split(score)[0]
+        name, _ = split("score", score)
+        if self.score.static and (key_layers or query_layers):
+            raise OptionError(f"attention: score {name!r} reads no key or query: leave out their layers")
+        allowed = self.normaliser.scores
         if allowed is not None and name not in allowed:
-            raise OptionError(
-                f"normaliser {split(normaliser)[0]!r} works with the score {' or '.join(allowed)}, not {name!r}"
-            )
+            hard, _ = split("normaliser", normaliser)
+            raise OptionError(f"normaliser {hard!r} works with the score {' or '.join(allowed)}, not {name!r}")
 
     def inert(self) -> dict[str, str]:
         """Parameters that get no gradient, by prefix, with the reason."""
@@ -79,21 +80,19 @@ class Attention(nn.Module):
         """All that can be computed of the keys before any query is there."""
         return self.score.prepare(self.key_layers(keys_BSH))
 
-    def attend(
+    def weigh(
         self,
         query_BTH: Tensor,
         prepared_BSD: Tensor,
-        values_BSH: Tensor,
         mask: Tensor | None = None,
         *,
         position_BT: Tensor | None = None,
         probe: Probe = silent,
-    ) -> tuple[Tensor, Tensor]:
-        """Context B T H and weights B T S, with keys that ``prepare`` made; mask: B S or B T S, True where real."""
+    ) -> Tensor:
+        """Weights B T S, with keys that ``prepare`` made; mask: B S or B T S, True where real."""
         scores_BTS = self.score(self.query_layers(query_BTH), prepared_BSD, position_BT)
         mask_BTS = mask if mask is None or mask.dim() == 3 else mask[:, None]
-        weights_BTS = probe("attention", self.normaliser(scores_BTS, mask_BTS))
-        return weights_BTS @ values_BSH, weights_BTS
+        return probe("attention", self.normaliser(scores_BTS, mask_BTS))
 
     def forward(
         self,
@@ -113,9 +112,18 @@ class Attention(nn.Module):
                 f"every value needs a key: got {tuple(values_BSH.shape[:2])} values "
                 f"and {tuple(keys_BSH.shape[:2])} keys"
             )
+        if len(queries_BTH) != len(keys_BSH):
+            raise SizeError(f"got queries of {len(queries_BTH)} rows for keys of {len(keys_BSH)}")
         if mask is not None:
+            B, T, S = *queries_BTH.shape[:2], keys_BSH.shape[1]
+            if mask.dtype != torch.bool or mask.shape not in ((B, S), (B, T, S)):
+                raise SizeError(
+                    f"attention's mask must be bool and of shape {(B, S)} or {(B, T, S)}, True where real; it is "
+                    f"{mask.dtype} and {tuple(mask.shape)}"
+                )
             check_mask("attention's mask", mask)
-        return self.attend(queries_BTH, self.prepare(keys_BSH), values_BSH, mask, probe=probe)
+        weights_BTS = self.weigh(queries_BTH, self.prepare(keys_BSH), mask, probe=probe)
+        return weights_BTS @ values_BSH, weights_BTS
 
 
 def _perceptron(inputs: int, size: int, layers: int, activation: Activation | None) -> nn.Sequential:

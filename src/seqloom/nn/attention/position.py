@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.nn.attention.base import Score
-from seqloom.nn.positions import sinusoids
-from seqloom.registry import register
+from seqloom.nn.positions import check_pairs, sinusoids
+from seqloom.registry import Count, register
 
 
 @register("score", "position")
@@ -23,8 +23,9 @@ class Position(Score):
 
     static = True
 
-    def __init__(self, query_size: int, key_size: int, *, size: int = 64) -> None:
+    def __init__(self, query_size: int, key_size: int, *, size: Count = 64) -> None:
         super().__init__(query_size, key_size)
+        check_pairs(size)
         self.weight = nn.Parameter(torch.eye(size))
 
     def forward(self, query_BTD: Tensor, prepared_BSD: Tensor, position_BT: Tensor | None = None) -> Tensor:

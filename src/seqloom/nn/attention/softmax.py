@@ -17,9 +17,13 @@ class Softmax(Normaliser):
     """
 
     def forward(self, scores_BTS: Tensor, mask_BTS: Tensor | None) -> Tensor:
-        if mask_BTS is None:
-            return torch.softmax(scores_BTS, -1)
-        hidden_BTS = ~mask_BTS
-        # The lowest finite number, not −∞: a row with nothing to see must not become NaN.
-        lowest = torch.finfo(scores_BTS.dtype).min
-        return torch.softmax(scores_BTS.masked_fill(hidden_BTS, lowest), -1).masked_fill(hidden_BTS, 0.0)
+        return masked_softmax(scores_BTS, None if mask_BTS is None else ~mask_BTS)
+
+
+def masked_softmax(scores: Tensor, hidden: Tensor | None) -> Tensor:
+    """The softmax over what is not hidden; zeros where everything is."""
+    if hidden is None:
+        return torch.softmax(scores, -1)
+    # The lowest finite number, not −∞: a row with nothing to see must not become NaN.
+    lowest = torch.finfo(scores.dtype).min
+    return torch.softmax(scores.masked_fill(hidden, lowest), -1).masked_fill(hidden, 0.0)

@@ -33,6 +33,9 @@ class Cell(nn.Module):
     parts: ClassVar[tuple[str, ...]] = ("h",)
     """Names of the tensors of the state; the first is the output."""
 
+    adds_past: ClassVar[bool] = False
+    """Whether the past enters as z + U h and nowhere else: then ``forward`` is ``react(z + U h)``."""
+
     def __init__(
         self, inputs: int | Sequence[int], size: int, blocks: Sequence[str], recurrent: Sequence[str], bare: int = 0
     ) -> None:
@@ -62,8 +65,21 @@ class Cell(nn.Module):
         """The part of z that input number ``block`` contributes; the bias comes with the first."""
         return F.linear(x, self.inputs[block], self.bias if block == 0 else None)
 
+    def bias_only(self, like_BTX: Tensor) -> Tensor:
+        """What ``project`` gives for an input of zero, for as many steps: B T Z."""
+        z_BTZ: Tensor = self.bias.expand(*like_BTX.shape[:-1], -1)
+        return z_BTZ
+
+    def add(self, z_RZ: Tensor, x_RE: Tensor, block: int) -> Tensor:
+        """z plus what input number ``block`` contributes: inside a loop, one operation less."""
+        return torch.addmm(z_RZ, x_RE, self.inputs[block].t())
+
     def forward(self, z_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
         """One step: from the projected input and the last state to h and the new state."""
+        raise NotImplementedError
+
+    def react(self, a_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
+        """The nonlinear part of a cell that adds the past: from a = z + U h on."""
         raise NotImplementedError
 
     @property
@@ -79,14 +95,20 @@ class Cell(nn.Module):
         """The blocks of z by name."""
         return dict(zip(self.blocks, z.chunk(len(self.blocks), -1), strict=True))
 
+    def block_weight(self, block: int) -> Tensor:
+        """All that multiplies input number ``block``, Z × its size."""
+        weight: Tensor = self.inputs[block]
+        return weight
+
     def input_weight(self) -> Tensor:
         """The weights of all inputs side by side, as they act on the inputs joined to one vector."""
         return self.inputs[0] if len(self.inputs) == 1 else torch.cat(tuple(self.inputs), 1)
 
 
-def last_real(h_BSH: Tensor, real_BS: Tensor | None) -> Tensor:
-    """h after the last real step of every row, the real steps coming first."""
+def last_real(h_BSH: Tensor, real_BS: Tensor | None, start_BH: Tensor) -> Tensor:
+    """h after the last real step of every row, the real steps coming first; where there are none, as at the start."""
     if real_BS is None:
         return h_BSH[:, -1]
-    last_B = real_BS.sum(1) - 1
-    return h_BSH.gather(1, last_B[:, None, None].expand(-1, 1, h_BSH.shape[2])).squeeze(1)
+    last_B = (real_BS.sum(1) - 1).clamp(min=0)
+    h_BH = h_BSH.gather(1, last_B[:, None, None].expand(-1, 1, h_BSH.shape[2])).squeeze(1)
+    return torch.where(real_BS[:, :1], h_BH, start_BH)

@@ -1,7 +1,7 @@
 """The simple recurrent network."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -23,6 +23,8 @@ class Elman(Cell):
     activation: φ, ``tanh`` or ``sigmoid``.
     """
 
+    adds_past: ClassVar[bool] = True
+
     def __init__(
         self, inputs: int | Sequence[int], size: int, *, activation: Literal["tanh", "sigmoid"] = "tanh"
     ) -> None:
@@ -30,9 +32,11 @@ class Elman(Cell):
         self.activation = activation
 
     def forward(self, z_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
-        (h,) = state
+        return self.react(torch.addmm(z_RZ, state[0], self.recurrent.t()), state, probe)
+
+    def react(self, a_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
         phi = torch.tanh if self.activation == "tanh" else torch.sigmoid
-        h = probe("h", phi(torch.addmm(z_RZ, h, self.recurrent.t())))
+        h = probe("h", phi(a_RZ))
         return h, (h,)
 
     @property
@@ -42,4 +46,4 @@ class Elman(Cell):
     def run_twin(self, x_BSE: Tensor, state: CellState, real_BS: Tensor | None) -> tuple[Tensor, CellState]:
         weights = [self.input_weight(), self.recurrent, self.bias, torch.zeros_like(self.bias)]
         h_BSH, _ = torch.rnn_tanh(x_BSE, state[0][None], weights, True, 1, 0.0, self.training, False, True)
-        return h_BSH, (last_real(h_BSH, real_BS),)
+        return h_BSH, (last_real(h_BSH, real_BS, state[0]),)

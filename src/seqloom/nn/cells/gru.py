@@ -69,4 +69,4 @@ class GRU(Cell):
             torch.cat((torch.zeros_like(self.bias[self.size :]), self.candidate_bias)),
         ]
         h_BSH, _ = torch.gru(x_BSE, state[0][None], weights, True, 1, 0.0, self.training, False, True)
-        return h_BSH, (last_real(h_BSH, real_BS),)
+        return h_BSH, (last_real(h_BSH, real_BS, state[0]),)

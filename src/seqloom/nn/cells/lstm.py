@@ -6,13 +6,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from seqloom.errors import OptionError
 from seqloom.nn.cells.base import Cell, last_real
 from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
 from seqloom.registry import register
 
 HOLD = 1e4
-"""What makes a gate wholly open or shut, whatever else it hears: σ(±HOLD) is exactly 1 or 0."""
+"""What makes a gate wholly open or shut, at an input of zero and any state: σ(±HOLD) is exactly 1 or 0."""
 
 
 @register("cell", "lstm")
@@ -36,6 +37,7 @@ class LSTM(Cell):
     """
 
     parts: ClassVar[tuple[str, ...]] = ("h", "c")
+    adds_past: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -49,19 +51,24 @@ class LSTM(Cell):
     ) -> None:
         kept = {"input": input_gate, "forget": forget_gate, "candidate": True, "output": output_gate}
         blocks = tuple(name for name, keep in kept.items() if keep)
+        if not forget_gate and forget_bias != 1.0:
+            raise OptionError("cell 'lstm': forget_bias has no use with forget_gate=False")
         super().__init__(inputs, size, blocks=blocks, recurrent=blocks)
         if forget_gate:
             nn.init.constant_(self.named_blocks(self.bias.data)["forget"], forget_bias)
 
     def forward(self, z_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
-        h, c = state
-        z = self.named_blocks(torch.addmm(z_RZ, h, self.recurrent.t()))
+        return self.react(torch.addmm(z_RZ, state[0], self.recurrent.t()), state, probe)
+
+    def react(self, a_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
+        _, c = state
+        a = self.named_blocks(a_RZ)
 
         def gate(name: str) -> Tensor | float:
-            return probe(name, torch.sigmoid(z[name])) if name in z else 1.0
+            return probe(name, torch.sigmoid(a[name])) if name in a else 1.0
 
         i, f, o = gate("input"), gate("forget"), gate("output")
-        g = probe("candidate", torch.tanh(z["candidate"]))
+        g = probe("candidate", torch.tanh(a["candidate"]))
         c = probe("c", f * c + i * g)
         h = probe("h", o * torch.tanh(c))
         return h, (h, c)
@@ -81,4 +88,4 @@ class LSTM(Cell):
         weights = [weight, self.recurrent, self.bias, torch.zeros_like(self.bias)]
         start = (state[0][None], state[1][None])
         h_BSH, _, c = torch.lstm(x_BSE, start, weights, True, 1, 0.0, self.training, False, True)
-        return h_BSH, (last_real(h_BSH, real_BS), c[0])
+        return h_BSH, (last_real(h_BSH, real_BS, state[0]), c[0])

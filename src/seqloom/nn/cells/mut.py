@@ -39,6 +39,19 @@ class Mutant(Cell):
             return z
         return torch.cat((z, F.linear(x, self.bare_inputs[block]) if self.bare_inputs else x), -1)
 
+    def bias_only(self, like_BTX: Tensor) -> Tensor:
+        return torch.zeros_like(self.bias).expand(*like_BTX.shape[:-1], -1)
+
+    def block_weight(self, block: int) -> Tensor:
+        weight: Tensor = self.inputs[block]
+        if not self.bare:
+            return weight
+        P = self.bare_inputs[block] if self.bare_inputs else torch.eye(self.size).to(weight)
+        return torch.cat((weight, P))
+
+    def add(self, z_RZ: Tensor, x_RE: Tensor, block: int) -> Tensor:
+        return z_RZ + self.project(x_RE, block)
+
 
 @register("cell", "mut1")
 class MUT1(Mutant):

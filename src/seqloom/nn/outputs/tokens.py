@@ -5,11 +5,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.batch import PAD, START
-from seqloom.errors import SizeError
-from seqloom.nn.embedding import Embedding
+from seqloom.errors import OptionError, SizeError
+from seqloom.nn.dropout import Dropout
+from seqloom.nn.embedding import Embedding, outside_vocabulary
 from seqloom.nn.memory import Memory, Step
 from seqloom.nn.outputs.base import Loss, Output
-from seqloom.registry import register
+from seqloom.nn.outputs.cross_entropy import linear_cross_entropy
+from seqloom.registry import Count, Share, register
 
 
 @register("output", "tokens")
@@ -32,16 +34,18 @@ class TokenOutput(Output):
         self,
         vocabulary: int,
         *,
-        size: int = 256,
-        dropout: float = 0.0,
+        size: Count = 256,
+        dropout: Share = 0.0,
         tied: bool = False,
-        label_smoothing: float = 0.0,
+        label_smoothing: Share = 0.0,
     ) -> None:
         super().__init__()
+        if not 0 <= label_smoothing < 1:
+            raise OptionError(f"output 'tokens': label_smoothing={label_smoothing} must be at least 0 and below 1")
         self.input_size = size
         self.label_smoothing = label_smoothing
         self.embedding = Embedding(vocabulary, size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         self.tied = tied
 
@@ -55,9 +59,14 @@ class TokenOutput(Output):
                 "make them equal, or set output: tied: false"
             )
 
+    @property
+    def output_weight(self) -> Tensor:
+        """W."""
+        return self.embedding.weight if self.tied else self.weight
+
     def logits(self, features: Tensor) -> Tensor:
         """W f + b."""
-        return F.linear(features, self.embedding.weight if self.tied else self.weight, self.bias)
+        return F.linear(features, self.output_weight, self.bias)
 
     def shift(self, target_BT: Tensor, mask_BT: Tensor) -> Tensor:
         # The last real token of every row is END, and nothing is fed after that: so it is never fed at all.
@@ -76,9 +85,12 @@ class TokenOutput(Output):
         real = mask_BT.flatten().nonzero().squeeze(1)  # logits are the dearest product: only for what counts
         features_XH = features_BTH.flatten(0, 1).index_select(0, real)
         target_X = target.flatten().index_select(0, real)
-        total = F.cross_entropy(
-            self.logits(features_XH), target_X, reduction="sum", label_smoothing=self.label_smoothing
-        )
+        try:
+            total = linear_cross_entropy(features_XH, self.output_weight, self.bias, target_X, self.label_smoothing)
+        except (IndexError, RuntimeError):
+            if target_X.min() >= 0 and target_X.max() < len(self.bias):
+                raise
+            raise outside_vocabulary(target_X, len(self.bias)) from None
         return Loss(total, mask_BT.sum())
 
     def log_probs(self, step: Step, memory: Memory) -> Tensor:

@@ -1,10 +1,11 @@
 """Tokens in."""
 
-from torch import Tensor, nn
+from torch import Tensor
 
+from seqloom.nn.dropout import Dropout
 from seqloom.nn.embedding import Embedding
 from seqloom.nn.sources.base import Source
-from seqloom.registry import register
+from seqloom.registry import Count, Share, register
 
 
 @register("source", "tokens")
@@ -19,12 +20,12 @@ class TokenSource(Source):
         2014). Results are put back in the order of the source.
     """
 
-    def __init__(self, vocabulary: int, *, size: int = 256, dropout: float = 0.0, reverse: bool = False) -> None:
+    def __init__(self, vocabulary: int, *, size: Count = 256, dropout: Share = 0.0, reverse: bool = False) -> None:
         super().__init__()
         self.output_size = size
         self.reverse = reverse
         self.embedding = Embedding(vocabulary, size)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, source: Tensor) -> Tensor:
         return self.dropout(self.embedding(source))  # type: ignore[no-any-return]

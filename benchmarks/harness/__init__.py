@@ -1,0 +1,1 @@
+"""What every benchmark shares: a peer's own environment, workers that take turns, results with their machine."""

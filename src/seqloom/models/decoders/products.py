@@ -1,0 +1,80 @@
+"""The products of one step of a recurrent decoder: computed directly, or as part of a loop over a known target."""
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.models.readouts import Readout
+from seqloom.nn.cells import Cell
+from seqloom.nn.memory import CellState, Memory
+from seqloom.nn.probe import Probe
+from seqloom.nn.unrolled import UnrolledCell, UnrolledContext, UnrolledLinear
+
+
+class DirectProducts:
+    """The products of a single step, as they stand in the equations."""
+
+    def __init__(self, cells: nn.ModuleList, readout: Readout) -> None:
+        self.cells = cells
+        self.read = readout
+
+    def cell(
+        self, n: int, below: Tensor, more: Sequence[Tensor], past: CellState, probe: Probe
+    ) -> tuple[Tensor, CellState]:
+        """Layer n, on what lies below it, on further inputs and on its last state."""
+        cell = cast(Cell, self.cells[n])
+        z = cell.project(below)
+        for block, x in enumerate(more, start=1):
+            z = cell.add(z, x, block)
+        step: tuple[Tensor, CellState] = cell(z, past, probe)
+        return step
+
+    def context(self, weights_BKS: Tensor, values_BSH: Tensor) -> Tensor:
+        """What attention sees, B K H."""
+        return weights_BKS @ values_BSH
+
+    def readout(self, e: Tensor, s: Tensor, context: Tensor | None) -> Tensor:
+        """The features of this step."""
+        features: Tensor = self.read(e, s, context)
+        return features
+
+
+class LoopProducts(DirectProducts):
+    """The products of the steps t = 0, 1, … of a loop, each of whose weights has one gradient for all steps.
+
+    What is known before the loop is computed for all steps at once: the first layer's product with the embeddings.
+    """
+
+    def __init__(self, cells: nn.ModuleList, readout: Readout, e_BTE: Tensor, memory: Memory) -> None:
+        super().__init__(cells, readout)
+        self.t = 0
+        self.memory = memory
+        first, *above = (cast(Cell, cell) for cell in cells)
+        self.steps = [
+            UnrolledCell(first, first.project(e_BTE), range(1, len(first.input_sizes))),
+            *(UnrolledCell(cell, cell.bias_only(e_BTE), range(len(cell.input_sizes))) for cell in above),
+        ]
+        B, T, _ = e_BTE.shape
+        self.contexts = UnrolledContext(memory.values, T)
+        self.linear: UnrolledLinear | None = None
+        if readout.linear is not None:
+            weight, bias = readout.linear.weight, cast(Tensor | None, readout.linear.bias)
+            bias = torch.zeros(len(weight), dtype=weight.dtype, device=weight.device) if bias is None else bias
+            self.linear = UnrolledLinear(bias.expand(B, T, -1), [weight])
+
+    def cell(
+        self, n: int, below: Tensor, more: Sequence[Tensor], past: CellState, probe: Probe
+    ) -> tuple[Tensor, CellState]:
+        return self.steps[n].step(self.t, (below, *more) if n else more, past, probe)
+
+    def context(self, weights_BKS: Tensor, values_BSH: Tensor) -> Tensor:
+        if values_BSH is not self.memory.values:  # a past that grows in the loop
+            return super().context(weights_BKS, values_BSH)
+        return self.contexts.step(self.t, weights_BKS)
+
+    def readout(self, e: Tensor, s: Tensor, context: Tensor | None) -> Tensor:
+        if self.linear is None:
+            return super().readout(e, s, context)
+        return self.read.react(self.linear.step(self.t, (self.read.join(e, s, context),)))

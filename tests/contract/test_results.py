@@ -1,0 +1,221 @@
+"""What every combination must do alike: step by step or at once, alone or among others, here or there."""
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from seqloom import Batch
+from seqloom.nn.memory import Step
+from tests.contract.runs import LENGTHS, make_batch, same, stepped, teacher_forced
+
+
+def alone(batch: Batch, row: int) -> Batch:
+    """One example of a batch, without its padding."""
+    fields = {}
+    for side in ("target", "source"):
+        tensor, mask = getattr(batch, side), getattr(batch, f"{side}_mask")
+        if tensor is not None:
+            real = mask[row]
+            fields |= {side: tensor[row, real][None], f"{side}_mask": real[real][None]}
+    return Batch(**fields)
+
+
+def same_step(actual: Step, expected: Step, rows=slice(None)) -> None:
+    same(actual.features, expected.features[rows])
+    assert (actual.weights is None) == (expected.weights is None)
+    if actual.weights is not None:
+        same(actual.weights, expected.weights[rows])
+    assert actual.state.keys() == expected.state.keys()
+    for name, tensor in actual.state.items():
+        same(tensor, expected.state[name][rows])
+
+
+@torch.no_grad()
+def test_steps_are_forward(model, batch):
+    decoded, inputs, memory = teacher_forced(model, batch)
+    steps = stepped(model, inputs, memory)
+    same(torch.stack([step.features for step in steps], 1), decoded.features)
+    assert all((step.weights is None) == (decoded.weights is None) for step in steps)
+    if decoded.weights is None:
+        return
+    for t, step in enumerate(steps):
+        wide = step.weights.shape[1]  # on a past, it grows
+        same(step.weights, decoded.weights[:, t, :wide])
+        assert not decoded.weights[:, t, wide:].any()
+
+
+@torch.no_grad()
+def test_weights_are_a_choice_among_what_is_real(combination, model, batch):
+    decoded, _, memory = teacher_forced(model, batch)
+    source = "encoder" in combination.row
+    past = combination.row.get("context") == "past"
+    assert (decoded.weights is not None) == (combination.attends and (source or past))
+    if decoded.weights is None:
+        return
+    assert (decoded.weights >= 0).all()
+    sums = decoded.weights.sum(-1)
+    T = sums.shape[1]
+    if combination.row.get("normaliser") == "exact":
+        assert ((sums == 0) | (sums == 1)).all()
+        return
+    if past:
+        first = 0.0 if not combination.row["current"] else 1.0
+        same(sums, torch.ones_like(sums).index_fill(1, torch.tensor(0), first))
+        same(decoded.weights.triu(1 if first else 0), torch.zeros_like(decoded.weights))
+        return
+    same(sums, torch.ones_like(sums))
+    assert not decoded.weights[~memory.mask[:, None].expand(-1, T, -1)].any()
+
+
+def test_an_example_alone_is_what_it_is_in_a_batch(model, batch):
+    parameters = list(model.parameters())
+
+    def judged(one: Batch):
+        loss = model.loss(one)
+        given = torch.autograd.grad(loss.total, parameters, allow_unused=True)
+        return loss, [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, given, strict=True)]
+
+    together, gradients = judged(batch)
+    decoded, _, _ = teacher_forced(model, batch)
+    losses, sums = [], [torch.zeros_like(p) for p in parameters]
+    for row in range(len(batch.target)):
+        one = alone(batch, row)
+        loss, gradient = judged(one)
+        losses.append(loss)
+        sums = [s + g for s, g in zip(sums, gradient, strict=True)]
+        own, _, _ = teacher_forced(model, one)
+        T = one.target.shape[1]
+        same(own.features[0], decoded.features[row, :T])
+        if own.weights is not None:
+            S = own.weights.shape[-1]
+            same(own.weights[0], decoded.weights[row, :T, :S])
+    same(together.total, torch.stack([loss.total for loss in losses]).sum())
+    assert together.steps == sum(loss.steps for loss in losses) == batch.target_mask.sum()
+    for (name, _), actual, expected in zip(model.named_parameters(), gradients, sums, strict=True):
+        same(actual, expected, msg=lambda m, name=name: f"gradient of {name}: {m}")
+
+
+@torch.no_grad()
+def test_selected_rows_step_as_they_would_have(model, batch):
+    _, inputs, memory = teacher_forced(model, batch)
+    rows = torch.tensor([2, 0, 0, 1])
+    for t in (0, 2):
+        state = stepped(model, inputs[:, :t], memory)[-1].state if t else model.start(memory)
+        last = inputs[:, t]
+        chosen = model.step(last[rows], state.select(rows), memory.select(rows))
+        same_step(chosen, model.step(last, state, memory), rows)
+
+
+@torch.no_grad()
+def test_a_selected_memory_starts_as_it_would_have(model, batch):
+    memory = model.prepare(batch)
+    rows = torch.tensor([1, 2, 1])
+    start, chosen = model.start(memory).select(rows), model.start(memory.select(rows))
+    assert start.keys() == chosen.keys()
+    for name, tensor in start.items():
+        same(chosen[name], tensor)
+
+
+@torch.no_grad()
+def test_beams_share_the_memory_of_their_sentence(model, batch):
+    K, B = 3, len(batch.target)
+    memory = model.prepare(batch)
+    spread = torch.arange(B).repeat_interleave(K)
+    copied = memory.select(spread)
+    shared = state = model.start(memory).select(spread)
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(3):
+        last = torch.randint(3, 7, (B * K,), generator=generator)
+        on_shared, on_copies = model.step(last, shared, memory), model.step(last, state, copied)
+        same_step(on_shared, on_copies)
+        survivors = (torch.randint(0, K, (B, K), generator=generator) + torch.arange(0, B * K, K)[:, None]).flatten()
+        shared, state = on_shared.state.select(survivors), on_copies.state.select(survivors)
+
+
+@torch.no_grad()
+def test_a_step_changes_no_state_it_was_given(model, batch):
+    memory = model.prepare(batch)
+    state = stepped(model, batch.target[:, :1], memory)[-1].state
+    before = {name: tensor.clone() for name, tensor in state.items()}
+    model.step(batch.target[:, 1], state, memory)
+    assert state.keys() == before.keys()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in state.items())
+
+
+def tensors_kept(model) -> set[tuple[str, str]]:
+    return {
+        (path, name)
+        for path, module in model.named_modules()
+        for name, value in vars(module).items()
+        if not name.startswith("_") and "Tensor" in str(type(value))
+    }
+
+
+def test_two_threads_get_what_one_gets(model):
+    batches = [make_batch(model, 1), make_batch(model, 2, [(3, 4), (6, 2)])]
+    parameters = list(model.parameters())
+
+    def run(batch: Batch):
+        with torch.enable_grad():
+            total = model.loss(batch).total
+            gradients = torch.autograd.grad(total, parameters, allow_unused=True)
+        with torch.no_grad():
+            _, inputs, memory = teacher_forced(model, batch)
+            return total.detach(), stepped(model, inputs, memory)[-1].features, *gradients
+
+    kept = tensors_kept(model)
+    expected = [run(batch) for batch in batches]
+    rounds = 4
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(run, batches * rounds))
+    for n, result in enumerate(results):
+        for actual, right in zip(result, expected[n % 2], strict=True):
+            assert (actual is None) == (right is None)
+            if actual is not None:
+                same(actual, right)
+    assert tensors_kept(model) == kept, "a module keeps a tensor of a call"
+
+
+@pytest.mark.parametrize("way", ["file", "plain tensors"])
+@torch.no_grad()
+def test_weights_go_into_a_fresh_model(combination, model, batch, way):
+    if way == "file":
+        file = io.BytesIO()
+        torch.save(model.state_dict(), file)
+        file.seek(0)
+        weights = torch.load(file, weights_only=True)
+    else:
+        weights = {name: torch.from_numpy(tensor.numpy().copy()) for name, tensor in model.state_dict().items()}
+    fresh = combination.build(seed=1)
+    expected, inputs, memory = teacher_forced(model, batch)
+    logits = model.output.logits(expected.features)
+    assert not torch.allclose(fresh.output.logits(teacher_forced(fresh, batch)[0].features), logits)
+    fresh.load_state_dict(weights)
+    decoded, _, own = teacher_forced(fresh, batch)
+    same(decoded.features, expected.features)
+    same(fresh.output.logits(decoded.features), logits)
+    same_step(stepped(fresh, inputs, own)[-1], stepped(model, inputs, memory)[-1])
+
+
+def test_it_runs_on_another_device(combination):
+    """On ``meta`` there are shapes and no numbers: a tensor made on the CPU on the way would not fit in."""
+    from torch.fx.experimental import _config
+
+    with torch.device("meta"):
+        model = combination.family.build(combination.row)
+    assert all(p.is_meta for p in model.parameters())
+    batch = make_batch(model).to("meta")
+    with _config.patch(meta_nonzero_assume_all_nonzero=True):
+        loss = model.loss(batch)
+        loss.total.backward()
+    assert loss.total.is_meta
+    decoded, inputs, memory = teacher_forced(model, batch)
+    last = stepped(model, inputs, memory)[-1]
+    B, T = len(LENGTHS), inputs.shape[1]
+    assert decoded.features.is_meta
+    assert decoded.features.shape == (B, T, model.decoder.output_size)
+    assert last.features.shape == (B, model.decoder.output_size)
+    assert all(tensor.is_meta for tensor in last.state.values())
+    assert model.output.log_probs(last, memory).shape == (B, 7)

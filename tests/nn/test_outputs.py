@@ -1,0 +1,209 @@
+"""Tokens out: the loss against plain numpy, what is fed, what is drawn."""
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from seqloom.batch import END, PAD, START, Batch
+from seqloom.errors import SizeError
+from seqloom.nn.memory import Memory, State, Step
+from seqloom.registry import build
+from tests.nn.helpers import array, assert_equal, assert_equal_with_gradients, gradients, rand, shaken
+
+V, H = 7, 4
+BATCH = Batch.of([[3, 4, 5, 6], [5], [], [6, 6, 3]])
+TARGET, MASK = BATCH.target, BATCH.target_mask
+B, T = TARGET.shape
+MEMORY = Memory(torch.zeros(B, 1, H), torch.ones(B, 1, dtype=torch.bool))
+both_ways = pytest.mark.parametrize("tied", [False, True], ids=["separate", "tied"])
+
+
+def made(**options):
+    torch.manual_seed(1)
+    output = build("output", {"name": "tokens", "size": H, **options}, V)
+    output.attach(H)
+    return shaken(output)
+
+
+def log_probs(output, features):
+    """log softmax(W f + b), in numpy."""
+    W = output.embedding.weight if output.tied else output.weight
+    logits = array(features) @ array(W).T + array(output.bias)
+    return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+
+
+def loss_of(output, features, target=TARGET, mask=MASK):
+    return output.loss(features, None, MEMORY, target, mask)
+
+
+@both_ways
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.6])
+def test_loss_is_the_cross_entropy_of_real_tokens(tied, smoothing):
+    output, features = made(tied=tied, label_smoothing=smoothing), rand(B, T, H)
+    log_p = log_probs(output, features)
+    wanted, steps = 0.0, 0
+    for b, row in enumerate([[3, 4, 5, 6, END], [5, END], [END], [6, 6, 3, END]]):
+        for t, token in enumerate(row):
+            wanted -= (1 - smoothing) * log_p[b, t, token] + smoothing / V * log_p[b, t].sum()
+            steps += 1
+    loss = loss_of(output, features)
+    assert loss.total.item() == pytest.approx(wanted, abs=1e-10)
+    assert loss.steps.item() == steps == 12
+    assert loss.mean.item() == pytest.approx(wanted / 12, abs=1e-10)
+
+
+@both_ways
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_gradients_of_the_loss(tied, smoothing):
+    """∂L/∂logits = p − q, with q the (smoothed) target."""
+    output, features = made(tied=tied, label_smoothing=smoothing), rand(B, T, H)
+    W = output.embedding.weight if tied else output.weight
+    q = (1 - smoothing) * np.eye(V)[TARGET.numpy()] + smoothing / V
+    to_logits = (np.exp(log_probs(output, features)) - q) * MASK.numpy()[..., None]
+    total = loss_of(output, features).total
+    found = torch.autograd.grad(3 * total, [features, W, output.bias])
+    wanted = (
+        to_logits @ array(W),
+        np.einsum("btv,bth->vh", to_logits, array(features)),
+        to_logits.sum((0, 1)),
+    )
+    for actual, expected in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(array(actual), 3 * expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_loss_of_very_many_steps(smoothing):
+    """However the work is cut up, it is one sum: here over 350,000 steps."""
+    output, features = made(label_smoothing=smoothing), rand(350, 1000, H)
+    target = torch.randint(V, (350, 1000))
+    mask = torch.rand(350, 1000) < 0.99
+    logits = features[mask] @ output.weight.t() + output.bias
+    plain = F.cross_entropy(logits, target[mask], reduction="sum", label_smoothing=smoothing)
+    loss = loss_of(output, features, target, mask).total
+    assert_equal_with_gradients(loss, plain, [features, output.weight, output.bias], 1e-9)
+
+
+def test_losses_of_batches_add_up():
+    output, features = made(), rand(B, T, H)
+    whole = loss_of(output, features)
+    rows = [loss_of(output, features[b : b + 1], TARGET[b : b + 1], MASK[b : b + 1]) for b in range(B)]
+    assert_equal(whole.total, sum(row.total for row in rows))
+    assert whole.steps == sum(row.steps for row in rows)
+
+
+@pytest.mark.parametrize("value", [1e30, float("inf"), float("nan")])
+def test_features_of_padding_have_no_part_in_the_loss(value):
+    output, features = made(label_smoothing=0.1), rand(B, T, H)
+    spoilt = torch.where(MASK[..., None], features, torch.full_like(features, value))
+    leaves = [features, output.weight, output.bias]
+    assert_equal(loss_of(output, spoilt).total, loss_of(output, features).total)
+    assert_equal(gradients(loss_of(output, spoilt).total, leaves), gradients(loss_of(output, features).total, leaves))
+    (grad,) = gradients(loss_of(output, features).total, [features])
+    assert not grad[~MASK].any()
+    assert grad[MASK].any(-1).all()
+
+
+def test_targets_of_padding_have_no_part_in_the_loss():
+    output, features = made(), rand(B, T, H)
+    other = torch.where(MASK, TARGET, torch.tensor(5))
+    assert_equal(loss_of(output, features, other).total, loss_of(output, features).total, 0)
+
+
+@both_ways
+def test_log_probs_of_a_step(tied):
+    output, features = made(tied=tied), rand(3, H)
+    result = output.log_probs(Step(features, None, State()), MEMORY)
+    np.testing.assert_allclose(array(result), log_probs(output, features), rtol=0, atol=1e-10)
+    assert_equal(result.exp().sum(-1), torch.ones(3, dtype=torch.float64))
+
+
+def test_tied_weights_are_the_embeddings():
+    tied, separate = made(tied=True), made(tied=False)
+    assert {name for name, _ in tied.named_parameters()} == {"embedding.weight", "bias"}
+    assert {name for name, _ in separate.named_parameters()} == {"embedding.weight", "bias", "weight"}
+    features = rand(B, T, H)
+    assert gradients(loss_of(tied, features).total, [tied.embedding.weight])[0].any()
+    assert not gradients(loss_of(separate, features).total, [separate.embedding.weight])[0].any()
+
+
+def test_tied_embeddings_must_have_the_size_of_the_features():
+    output = build("output", {"name": "tokens", "size": H, "tied": True}, V)
+    with pytest.raises(SizeError, match="size 4 can't read features of size 5"):
+        output.attach(5)
+
+
+def test_shift_puts_start_first_and_feeds_no_end():
+    fed = made().shift(TARGET, MASK)
+    assert fed.tolist() == [
+        [START, 3, 4, 5, 6],
+        [START, 5, PAD, PAD, PAD],
+        [START, PAD, PAD, PAD, PAD],
+        [START, 6, 6, 3, PAD],
+    ]
+
+
+def test_the_embedding_of_end_changes_no_loss_and_gets_no_gradient():
+    output = made()
+
+    def loss():
+        e = output.feed(output.shift(TARGET, MASK))
+        return loss_of(output, torch.tanh(e.cumsum(1))).total
+
+    before = loss()
+    (grad,) = gradients(before, [output.embedding.weight])
+    assert grad.any(-1).tolist() == [False, True, False, True, True, True, True]  # neither PAD nor END
+    with torch.no_grad():
+        output.embedding.weight[END] += 100
+    assert_equal(loss(), before, 0)
+
+
+def test_start_is_fed_first():
+    assert made().start(MEMORY).tolist() == [START] * B
+
+
+def test_feed_is_the_embedding_and_pad_is_zero():
+    torch.manual_seed(2)
+    output = build("output", {"name": "tokens", "size": 400}, 50)
+    assert not output.feed(torch.tensor([PAD])).any()
+    e = output.feed(torch.arange(1, 50))
+    assert_equal(e, output.embedding.weight[1:])
+    assert e.var().item() == pytest.approx(1 / 400, rel=0.05)
+    (grad,) = gradients(output.feed(torch.tensor([PAD, 5])), [output.embedding.weight])
+    assert grad.any(-1).nonzero().flatten().tolist() == [5]
+
+
+def test_dropout_on_what_is_fed_in_training_only():
+    output = made(dropout=1.0)
+    ids = torch.tensor([3, 4])
+    assert not output.feed(ids).any()
+    assert_equal(output.eval().feed(ids), output.embedding.weight[ids])
+
+
+def test_samples_follow_the_distribution():
+    output, features = made(), rand(1, H, grad=False)
+    n = 20_000
+    step = Step(features.expand(n, -1), None, State())
+    drawn = output.sample(step, MEMORY, torch.Generator().manual_seed(3))
+    assert drawn.shape == (n,)
+    wanted = n * np.exp(log_probs(output, features))[0]
+    assert wanted.min() > 5, "too few for the test to hold"
+    counts = np.bincount(drawn.numpy(), minlength=V)
+    assert ((counts - wanted) ** 2 / wanted).sum() < 22.46  # 99.9 % of χ² with 6 degrees of freedom
+    again = output.sample(step, MEMORY, torch.Generator().manual_seed(3))
+    assert_equal(again, drawn, 0)
+
+
+@pytest.mark.parametrize("bad", [V, -1])
+def test_ids_outside_of_the_vocabulary(bad):
+    output = made()
+    with pytest.raises(SizeError, match=rf"from .* to .*vocabulary from 0 to {V - 1}"):
+        output.feed(torch.tensor([[3, bad]]))
+
+
+@pytest.mark.parametrize("bad", [V, -1, -100])
+def test_targets_outside_of_the_vocabulary(bad):
+    target = TARGET.clone()
+    target[0, 1] = bad
+    with pytest.raises(SizeError, match=f"vocabulary from 0 to {V - 1}"):
+        loss_of(made(), rand(B, T, H), target)

@@ -1,0 +1,162 @@
+"""Who imports whom: the directions of the design, read from the source itself."""
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import seqloom
+
+ROOT = Path(seqloom.__file__).parent
+
+LEAVES = {"cli", "serve", "explore", "lab", "export"}
+MAY_IMPORT = {
+    "errors": set(),
+    "registry": {"errors"},
+    "presets": {"errors"},
+    "batch": {"errors"},
+    "nn": {"errors", "registry", "batch"},
+    "models": {"errors", "registry", "batch", "presets", "nn"},
+    "data": {"errors", "registry", "batch"},
+    "tasks": {"errors", "registry", "batch", "data"},
+    "__main__": {"cli"},
+}
+"""Top-level parts of the package with everything of the package that they may import."""
+
+NEVER = {"decode": {"models", "train", "api", "data"}, "metrics": {"models", "train", "api"}}
+
+
+def module_name(path: Path) -> str:
+    parts = ("seqloom", *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def modules() -> dict[str, Path]:
+    return {module_name(path): path for path in ROOT.rglob("*.py")}
+
+
+def imported(module: str, tree: ast.AST, is_package: bool) -> set[str]:
+    """The modules of the package that a tree imports, at any depth of it."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            origin = node.module or ""
+            if node.level:
+                up = module.split(".")
+                up = up[: len(up) - node.level + is_package]
+                origin = ".".join([*up, origin] if origin else up)
+            for alias in node.names:
+                inner = f"{origin}.{alias.name}"
+                found.add(inner if inner in modules() else origin)
+    return {name for name in found if name.split(".")[0] == "seqloom"}
+
+
+@cache
+def imports() -> dict[str, set[str]]:
+    """Module → modules it imports, in functions too; but not what only a type checker reads."""
+    table = {}
+    for name, path in modules().items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree.body = [
+            node
+            for node in tree.body
+            if not (isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"))
+        ]
+        table[name] = imported(name, tree, path.name == "__init__.py")
+    return table
+
+
+def folder(module: str) -> str:
+    """The top-level part of the package that a module belongs to; "" for the package itself."""
+    return [*module.split("."), ""][1]
+
+
+def edges() -> list[tuple[str, str]]:
+    return sorted((a, b) for a, targets in imports().items() for b in targets if folder(a) != folder(b))
+
+
+def test_the_reader_of_imports_reads():
+    assert "seqloom.errors" in imports()["seqloom.registry"]
+    assert "seqloom.nn.cells" in imports()["seqloom.nn.recurrent"]
+    inner = ast.parse("def f():\n    from seqloom.nn import probe\n    from . import registry")
+    assert imported("seqloom.errors", inner, False) == {"seqloom.nn.probe", "seqloom.registry"}
+
+
+@pytest.mark.parametrize("part", MAY_IMPORT)
+def test_imports_go_one_way(part):
+    wrong = [(a, b) for a, b in edges() if folder(a) == part and folder(b) not in MAY_IMPORT[part]]
+    assert not wrong
+
+
+@pytest.mark.parametrize("part", NEVER)
+def test_what_must_never_be_imported(part):
+    assert not [(a, b) for a, b in edges() if folder(a) == part and folder(b) in NEVER[part]]
+
+
+@pytest.mark.parametrize("leaf", sorted(LEAVES))
+def test_nobody_imports_a_leaf(leaf):
+    allowed = {"cli": {"__main__"}}.get(leaf, {"api", "cli"})
+    importers = {a for a, b in edges() if folder(b) == leaf and folder(a) not in allowed}
+    assert not importers
+
+
+@pytest.mark.parametrize("leaf", sorted(LEAVES - {"cli"}))
+def test_a_leaf_is_reached_lazily(leaf):
+    """From api and cli too, only inside a function."""
+    for module, path in modules().items():
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for function in [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]:
+            function.body = [ast.Pass()]
+        if folder(module) != leaf:
+            assert leaf not in {folder(name) for name in imported(module, tree, path.name == "__init__.py")}, module
+
+
+def test_every_part_of_the_package_has_its_place():
+    """A new folder is to be given its direction here."""
+    above = {"", "config", "decode", "metrics", "train", "trace", "api"}
+    assert {folder(name) for name in modules()} <= MAY_IMPORT.keys() | LEAVES | above
+
+
+def test_there_are_no_cycles():
+    """Neither between modules nor between the top-level parts."""
+    for graph in (imports(), parts_graph()):
+        done: set[str] = set()
+
+        def visit(node: str, way: tuple[str, ...], graph=graph, done=done) -> None:
+            assert node not in way, " → ".join((*way[way.index(node) :], node))
+            if node not in done:
+                for target in sorted(graph.get(node, ())):
+                    visit(target, (*way, node))
+                done.add(node)
+
+        for node in sorted(graph):
+            visit(node, ())
+
+
+def parts_graph() -> dict[str, set[str]]:
+    graph: dict[str, set[str]] = {}
+    for a, b in edges():
+        graph.setdefault(folder(a), set()).add(folder(b))
+    return graph
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import seqloom",
+        "import seqloom.cli",
+        "import seqloom.registry, seqloom.presets; seqloom.presets.preset_names()",
+        "import seqloom.cli; sys.argv = ['seqloom', '--help']; seqloom.cli.main()",
+    ],
+    ids=["import seqloom", "import the command line", "registry and presets", "--help"],
+)
+def test_torch_is_not_waited_for(code):
+    check = "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules, file=sys.stderr))"
+    ran = subprocess.run([sys.executable, "-c", f"{check}; {code}"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr.strip()) == (0, "False")
