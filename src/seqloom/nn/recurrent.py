@@ -12,6 +12,7 @@ from seqloom.nn.dropout import Dropout
 from seqloom.nn.memory import CellState
 from seqloom.nn.order import Order
 from seqloom.nn.probe import Probe, silent, within
+from seqloom.nn.unrolled import UnrolledCell
 from seqloom.registry import Count, Share, Spec, build
 
 
@@ -47,11 +48,11 @@ def _loop(
     z_BSZ = cell.project(inputs[0])
     for block, x_BSE in enumerate(inputs[1:], start=1):
         z_BSZ = z_BSZ + cell.project(x_BSE, block)
-    z_S, mask_S = z_BSZ.unbind(1), None if mask is None else mask[..., None].unbind(1)
-    steps = range(len(z_S))
-    h_S: list[Tensor] = [z_BSZ] * len(z_S)
+    mask_S = None if mask is None else mask[..., None].unbind(1)
+    unrolled, steps = UnrolledCell(cell, z_BSZ), range(z_BSZ.shape[1])
+    h_S: list[Tensor] = [z_BSZ] * len(steps)
     for t in reversed(steps) if backward else steps:
-        h_S[t], new = cell(z_S[t], state, within(probe, f"[{t}]."))
+        h_S[t], new = unrolled.step(t, (), state, within(probe, f"[{t}]."))
         if mask_S is not None:
             h_S[t] = h_S[t].masked_fill(~mask_S[t], 0.0)
             new = tuple(torch.where(mask_S[t], n, o) for n, o in zip(new, state, strict=True))

@@ -10,6 +10,7 @@ inside the loop W is a constant, and its gradient is attached to Z.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,23 +26,27 @@ class UnrolledLinear:
     """a_t = z_t + Σ_i W_i x_ti for the steps of a loop.
 
     z_BTZ: what is known for all steps.
-    weights: the W_i.
+    weights: the W_i, each with the columns of z that it contributes to.
     """
 
-    def __init__(self, z_BTZ: Tensor, weights: Sequence[Tensor]) -> None:
-        self.weights = [weight.detach() for weight in weights]
-        self.inputs: list[list[Tensor]] = [[] for _ in weights]
-        for weight, inputs in zip(weights, self.inputs, strict=True):
-            z_BTZ = _attached(z_BTZ, weight, inputs, _weight_gradient)
+    def __init__(self, z_BTZ: Tensor, weights: Sequence[tuple[Tensor, slice]]) -> None:
+        self.weights = [weight.detach() for weight, _ in weights]
+        self.inputs: list[dict[int, Tensor]] = [{} for _ in weights]
+        for (weight, columns), inputs in zip(weights, self.inputs, strict=True):
+            z_BTZ = _attached(z_BTZ, weight, inputs, partial(_weight_gradient, columns))
         self.z_T = z_BTZ.unbind(1)
+        self.t = 0
 
-    def step(self, t: int, inputs: Sequence[Tensor]) -> Tensor:
-        """a_t, given the x_ti."""
-        a_BZ = self.z_T[t]
-        for x_BX, weight, seen in zip(inputs, self.weights, self.inputs, strict=True):
-            seen.append(x_BX.detach())
-            a_BZ = torch.addmm(a_BZ, x_BX, weight.t())
-        return a_BZ
+    def begin(self, t: int) -> Tensor:
+        """z_t, at the beginning of step t; the steps may come in any order."""
+        self.t = t
+        return self.z_T[t]
+
+    def add(self, i: int, x_BX: Tensor, onto_BZ: Tensor) -> Tensor:
+        """onto + W_i x; in every step once for every i."""
+        if torch.is_grad_enabled():
+            self.inputs[i][self.t] = x_BX.detach()
+        return torch.addmm(onto_BZ, x_BX, self.weights[i].t())
 
 
 class UnrolledCell:
@@ -51,19 +56,26 @@ class UnrolledCell:
     blocks: numbers of the cell's inputs that arrive step by step.
     """
 
-    def __init__(self, cell: Cell, z_BTZ: Tensor, blocks: Sequence[int]) -> None:
+    def __init__(self, cell: Cell, z_BTZ: Tensor, blocks: Sequence[int] = ()) -> None:
         self.cell = cell
-        past = [cell.recurrent] if cell.adds_past else []
-        self.linear = UnrolledLinear(z_BTZ, [*(cell.block_weight(block) for block in blocks), *past])
+        self.place = {product: len(blocks) + i for i, product in enumerate(cell.products)}
+        inputs = [(cell.block_weight(block), slice(None)) for block in blocks]
+        past = [(cell.recurrent_weight(product), cell.columns(product)) for product in cell.products]
+        self.linear = UnrolledLinear(z_BTZ, [*inputs, *past])
 
     def step(
         self, t: int, inputs: Sequence[Tensor], state: CellState, probe: Probe = silent
     ) -> tuple[Tensor, CellState]:
         """Step ``t``, given the inputs that arrive step by step and the last state."""
-        if self.cell.adds_past:
-            return self.cell.react(self.linear.step(t, (*inputs, state[0])), state, probe)
-        step: tuple[Tensor, CellState] = self.cell(self.linear.step(t, inputs), state, probe)
+        z_BZ = self.linear.begin(t)
+        for i, x_BX in enumerate(inputs):
+            z_BZ = self.linear.add(i, x_BX, z_BZ)
+        more = (self._recur,) if self.place else ()
+        step: tuple[Tensor, CellState] = self.cell(z_BZ, state, probe, *more)
         return step
+
+    def _recur(self, product: str, x_BH: Tensor, onto_BZ: Tensor) -> Tensor:
+        return self.linear.add(self.place[product], x_BH, onto_BZ)
 
 
 class UnrolledContext:
@@ -71,30 +83,32 @@ class UnrolledContext:
 
     def __init__(self, values_BSH: Tensor, steps: int) -> None:
         self.values_BSH = values_BSH.detach()
-        self.weights: list[Tensor] = []
+        self.weights: dict[int, Tensor] = {}
         B, _, H = values_BSH.shape
         zeros_BTH = values_BSH.new_zeros(1, 1, 1).expand(B, steps, H)
         self.zeros_T = _attached(zeros_BTH, values_BSH, self.weights, _values_gradient).chunk(steps, 1)
 
     def step(self, t: int, weights_B1S: Tensor) -> Tensor:
         """The context of step ``t``, B 1 H."""
-        self.weights.append(weights_B1S.detach())
+        if torch.is_grad_enabled():
+            self.weights[t] = weights_B1S.detach()
         return torch.baddbmm(self.zeros_T[t], weights_B1S, self.values_BSH)
 
 
-def _weight_gradient(grad_BTZ: Tensor, inputs: list[Tensor]) -> Tensor:
-    return grad_BTZ.flatten(0, 1).t() @ torch.stack(inputs, 1).flatten(0, 1)
+def _weight_gradient(columns: slice, grad_BTZ: Tensor, inputs: dict[int, Tensor]) -> Tensor:
+    x_BTX = torch.stack([inputs[t] for t in range(len(inputs))], 1)
+    return grad_BTZ[..., columns].flatten(0, 1).t() @ x_BTX.flatten(0, 1)
 
 
-def _values_gradient(grad_BTH: Tensor, weights: list[Tensor]) -> Tensor:
-    return torch.cat(weights, 1).mT @ grad_BTH
+def _values_gradient(grad_BTH: Tensor, weights: dict[int, Tensor]) -> Tensor:
+    return torch.cat([weights[t] for t in range(len(weights))], 1).mT @ grad_BTH
 
 
 class _Attach(torch.autograd.Function):
     """z as it is; backward, also the gradient of a constant of the loop, from z's and what it was multiplied with."""
 
     @staticmethod
-    def forward(ctx: Any, z: Tensor, constant: Tensor, factors: list[Tensor], gradient: Any) -> Tensor:
+    def forward(ctx: Any, z: Tensor, constant: Tensor, factors: dict[int, Tensor], gradient: Any) -> Tensor:
         ctx.factors, ctx.gradient = factors, gradient
         return z.view_as(z)
 
@@ -104,7 +118,7 @@ class _Attach(torch.autograd.Function):
         return grad, ctx.gradient(grad, ctx.factors) if ctx.needs_input_grad[1] else None, None, None
 
 
-def _attached(z: Tensor, constant: Tensor, factors: list[Tensor], gradient: Any) -> Tensor:
+def _attached(z: Tensor, constant: Tensor, factors: dict[int, Tensor], gradient: Any) -> Tensor:
     apply: Any = _Attach.apply
     attached: Tensor = apply(z, constant, factors, gradient)
     return attached

@@ -62,7 +62,7 @@ class LoopProducts(DirectProducts):
         if readout.linear is not None:
             weight, bias = readout.linear.weight, cast(Tensor | None, readout.linear.bias)
             bias = torch.zeros(len(weight), dtype=weight.dtype, device=weight.device) if bias is None else bias
-            self.linear = UnrolledLinear(bias.expand(B, T, -1), [weight])
+            self.linear = UnrolledLinear(bias.expand(B, T, -1), [(weight, slice(None))])
 
     def cell(
         self, n: int, below: Tensor, more: Sequence[Tensor], past: CellState, probe: Probe
@@ -77,4 +77,4 @@ class LoopProducts(DirectProducts):
     def readout(self, e: Tensor, s: Tensor, context: Tensor | None) -> Tensor:
         if self.linear is None:
             return super().readout(e, s, context)
-        return self.read.react(self.linear.step(self.t, (self.read.join(e, s, context),)))
+        return self.read.react(self.linear.add(0, self.read.join(e, s, context), self.linear.begin(self.t)))

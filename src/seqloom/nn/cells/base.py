@@ -9,7 +9,7 @@ step (a context, an attended vector) is added inside it. ``forward(z, state) →
 every nonlinearity, and reads like the published equations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import torch
@@ -18,6 +18,9 @@ from torch.nn import functional as F
 
 from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
+
+Recur = Callable[[str, Tensor, Tensor], Tensor]
+"""From a product's name, x and z to z + U x."""
 
 
 class Cell(nn.Module):
@@ -28,13 +31,12 @@ class Cell(nn.Module):
     blocks: names of the blocks of z, each ``size`` wide: what the input contributes to.
     recurrent: those of them that h_{t−1} contributes to by a matrix.
     bare: how many of the blocks, from the end, x enters without such a matrix.
+
+    Its ``products`` are those with rows of U that are added to z as they are: by name, the blocks they are added to.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("h",)
     """Names of the tensors of the state; the first is the output."""
-
-    adds_past: ClassVar[bool] = False
-    """Whether the past enters as z + U h and nowhere else: then ``forward`` is ``react(z + U h)``."""
 
     def __init__(
         self, inputs: int | Sequence[int], size: int, blocks: Sequence[str], recurrent: Sequence[str], bare: int = 0
@@ -43,6 +45,7 @@ class Cell(nn.Module):
         self.input_sizes = (inputs,) if isinstance(inputs, int) else tuple(inputs)
         self.size = size
         self.blocks = tuple(blocks)
+        self.products: dict[str, slice] = {}
         width = (len(blocks) - bare) * size
         self.inputs = nn.ParameterList(nn.Parameter(torch.empty(width, n)) for n in self.input_sizes)
         self.bias = nn.Parameter(torch.zeros(len(blocks) * size))
@@ -75,12 +78,25 @@ class Cell(nn.Module):
         return torch.addmm(z_RZ, x_RE, self.inputs[block].t())
 
     def forward(self, z_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
-        """One step: from the projected input and the last state to h and the new state."""
+        """One step: from the projected input and the last state to h and the new state.
+
+        A cell that names its ``products`` also takes ``recur``, which computes them: a loop over steps gives its own
+        in place of the cell's.
+        """
         raise NotImplementedError
 
-    def react(self, a_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
-        """The nonlinear part of a cell that adds the past: from a = z + U h on."""
-        raise NotImplementedError
+    def recurrent_weight(self, product: str) -> Tensor:
+        """The rows of U that one of the ``products`` multiplies with."""
+        return self.recurrent[self.columns(product)]
+
+    def columns(self, product: str) -> slice:
+        """The columns of z that one of the ``products`` is added to."""
+        blocks = range(len(self.blocks))[self.products[product]]
+        return slice(blocks.start * self.size, blocks.stop * self.size)
+
+    def recur(self, product: str, x_RH: Tensor, onto_RZ: Tensor) -> Tensor:
+        """onto + U x, for the rows of U that belong to this product."""
+        return torch.addmm(onto_RZ, x_RH, self.recurrent_weight(product).t())
 
     @property
     def has_twin(self) -> bool:

@@ -1,12 +1,12 @@
 """The simple recurrent network."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from seqloom.nn.cells.base import Cell, last_real
+from seqloom.nn.cells.base import Cell, Recur, last_real
 from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
 from seqloom.registry import register
@@ -23,20 +23,19 @@ class Elman(Cell):
     activation: φ, ``tanh`` or ``sigmoid``.
     """
 
-    adds_past: ClassVar[bool] = True
-
     def __init__(
         self, inputs: int | Sequence[int], size: int, *, activation: Literal["tanh", "sigmoid"] = "tanh"
     ) -> None:
         super().__init__(inputs, size, blocks=("h",), recurrent=("h",))
         self.activation = activation
+        self.products = {"h": slice(None)}
 
-    def forward(self, z_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
-        return self.react(torch.addmm(z_RZ, state[0], self.recurrent.t()), state, probe)
-
-    def react(self, a_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
+    def forward(
+        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, recur: Recur | None = None
+    ) -> tuple[Tensor, CellState]:
+        (h,) = state
         phi = torch.tanh if self.activation == "tanh" else torch.sigmoid
-        h = probe("h", phi(a_RZ))
+        h = probe("h", phi((recur or self.recur)("h", h, z_RZ)))
         return h, (h,)
 
     @property

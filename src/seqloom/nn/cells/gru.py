@@ -5,8 +5,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
-from seqloom.nn.cells.base import Cell, last_real
+from seqloom.nn.cells.base import Cell, Recur, last_real
 from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
 from seqloom.registry import register
@@ -36,20 +37,25 @@ class GRU(Cell):
         blocks = ("reset", "update", "candidate")
         super().__init__(inputs, size, blocks=blocks, recurrent=blocks)
         self.reset = reset
+        gates, candidate = slice(0, 2), slice(2, 3)
+        # Reset after the product, U h is not simply added to z.
+        self.products = {"gates": gates, "candidate": candidate} if reset == "before" else {"gates": gates}
         if reset == "after":
             self.candidate_bias = nn.Parameter(torch.zeros(size))
 
-    def forward(self, z_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
+    def forward(
+        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, recur: Recur | None = None
+    ) -> tuple[Tensor, CellState]:
         (h,) = state
-        gates = (2 * self.size,)
-        z_gates, z_candidate = z_RZ.tensor_split(gates, -1)
-        U_gates, U = self.recurrent.tensor_split(gates)
-        r, z = torch.sigmoid(torch.addmm(z_gates, h, U_gates.t())).chunk(2, -1)
+        recur = recur or self.recur
+        z_gates, z_candidate = z_RZ.tensor_split((2 * self.size,), -1)
+        r, z = torch.sigmoid(recur("gates", h, z_gates)).chunk(2, -1)
         r, z = probe("reset", r), probe("update", z)
         if self.reset == "before":
-            n = torch.tanh(torch.addmm(z_candidate, r * h, U.t()))
+            n = torch.tanh(recur("candidate", r * h, z_candidate))
         else:
-            n = torch.tanh(z_candidate + r * torch.addmm(self.candidate_bias, h, U.t()))
+            U = self.recurrent[2 * self.size :]
+            n = torch.tanh(z_candidate + r * F.linear(h, U, self.candidate_bias))
         n = probe("candidate", n)
         h = probe("h", torch.lerp(h, n, z))  # (1 − z) ∘ h + z ∘ n
         return h, (h,)

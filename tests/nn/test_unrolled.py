@@ -1,0 +1,108 @@
+"""A loop's constants get the gradient that plain autograd gives them, whatever part of the loop is asked for."""
+
+import pytest
+import torch
+
+from seqloom.nn.unrolled import UnrolledCell, UnrolledContext, UnrolledLinear
+from seqloom.registry import build, parts
+
+B, T, X, Z = 3, 4, 5, 6
+
+
+def rand(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+
+
+def looped_linear(z, weight, first):
+    """x_{t+1} depends on a_t, as in a loop that can't be avoided."""
+    linear, x, steps = UnrolledLinear(z, [(weight, slice(None))]), first, []
+    for t in range(T):
+        steps.append(linear.add(0, x, linear.begin(t)))
+        x = torch.tanh(steps[-1][:, :X])
+    return torch.stack(steps, 1)
+
+
+def plain_linear(z, weight, first):
+    x, steps = first, []
+    for t in range(T):
+        steps.append(z[:, t] + x @ weight.t())
+        x = torch.tanh(steps[-1][:, :X])
+    return torch.stack(steps, 1)
+
+
+def looped_context(weights, values, first):
+    context, w, steps = UnrolledContext(values, T), first, []
+    for t in range(T):
+        steps.append(context.step(t, torch.softmax(w[:, None], -1) + weights[:, t, None])[:, 0])
+        w = steps[-1][:, :X]
+    return torch.stack(steps, 1)
+
+
+def plain_context(weights, values, first):
+    w, steps = first, []
+    for t in range(T):
+        steps.append(((torch.softmax(w[:, None], -1) + weights[:, t, None]) @ values)[:, 0])
+        w = steps[-1][:, :X]
+    return torch.stack(steps, 1)
+
+
+CASES = {
+    "linear": (looped_linear, plain_linear, lambda: (rand(B, T, Z), rand(Z, X), rand(B, X))),
+    "context": (looped_context, plain_context, lambda: (rand(B, T, X), rand(B, X, Z), rand(B, X))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_gradients_are_those_of_the_plain_loop(name):
+    torch.manual_seed(0)
+    looped, plain, make = CASES[name]
+    inputs = make()
+    torch.testing.assert_close(looped(*inputs), plain(*inputs))
+    grad = torch.randn(B, T, Z, dtype=torch.float64)
+    torch.testing.assert_close(
+        torch.autograd.grad(looped(*inputs), inputs, grad), torch.autograd.grad(plain(*inputs), inputs, grad)
+    )
+    assert torch.autograd.gradcheck(looped, inputs)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_parts_of_the_loop_can_be_asked_one_after_the_other(name):
+    """A backward pass through some steps, or to some inputs, leaves nothing behind for the next."""
+    torch.manual_seed(1)
+    looped, plain, make = CASES[name]
+    inputs = make()
+    ours, reference = looped(*inputs), plain(*inputs)
+    torch.autograd.grad(ours[:, 3].sum(), inputs[2], retain_graph=True)  # not to the constant
+    for step in (1, 3, 0):
+        expected = torch.autograd.grad(reference[:, step].sum(), inputs[1], retain_graph=True)
+        torch.testing.assert_close(torch.autograd.grad(ours[:, step].sum(), inputs[1], retain_graph=True), expected)
+
+
+@pytest.mark.parametrize("name", parts("cell"))
+@pytest.mark.parametrize("sizes", [(4,), (4, 3)], ids=["one input", "two inputs"])
+def test_a_cell_in_a_loop_is_the_cell(name, sizes):
+    """With all inputs arriving step by step, for every cell."""
+    torch.manual_seed(2)
+    cell = build("cell", name, sizes, 4).double()
+    inputs = [rand(B, T, size) for size in sizes]
+    start = tuple(rand(B, 4) for _ in cell.parts)
+
+    def looped():
+        steps, state = UnrolledCell(cell, cell.bias_only(inputs[0]), range(len(sizes))), start
+        for t in range(T):
+            h, state = steps.step(t, [x[:, t] for x in inputs], state)
+        return h
+
+    def plain():
+        state = start
+        for t in range(T):
+            z = sum(cell.project(x[:, t], block) for block, x in enumerate(inputs))
+            h, state = cell(z, state)
+        return h
+
+    torch.testing.assert_close(looped(), plain())
+    leaves = [*inputs, *start, *cell.parameters()]
+    torch.testing.assert_close(
+        torch.autograd.grad(looped().sum(), leaves, allow_unused=True),
+        torch.autograd.grad(plain().sum(), leaves, allow_unused=True),
+    )
