@@ -176,7 +176,7 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="The training step beside JoeyNMT's and beside the limit.")
     parser.add_argument("--cases", nargs="+", metavar="TEXT", help="only cases whose name holds one of these")
-    parser.add_argument("--rounds", type=int, default=15, help="how many count (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=9, help="how many count (%(default)s)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
     parser.add_argument(
         "--out", type=Path, help="folder for the results; by default benchmarks/results if all cases run"

@@ -25,6 +25,8 @@ def blocks(page: Path, language: str) -> list[str]:
 @pytest.fixture
 def own_registry(monkeypatch):
     """Parts that a page registers go when it ends."""
+    for kind in registry.KINDS:
+        registry.parts(kind)  # imported now, they stay
     monkeypatch.setattr(registry, "_parts", {kind: dict(parts) for kind, parts in registry._parts.items()})
 
 
