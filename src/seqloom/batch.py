@@ -19,31 +19,32 @@ UNKNOWN: Final = 3
 class Batch:
     """Examples as padded tensors.
 
-    A mask is True where a step is real. A target of tokens ends in END, which is real, and has no START: the
-    output puts that in front when the target is fed. A language model's batch has no source.
+    A mask is True where a step is real; padding is at the end of a row. A target of tokens ends in END, which is
+    real, and has no START: the output puts that in front when the target is fed. A language model's batch has no
+    source; one whose target is not known yet has no target.
     """
 
-    target: Tensor
-    target_mask: Tensor
+    target: Tensor | None = None
+    target_mask: Tensor | None = None
     source: Tensor | None = None
     source_mask: Tensor | None = None
 
     def __post_init__(self) -> None:
-        _check_mask("target", self.target, self.target_mask)
-        if (self.source is None) != (self.source_mask is None):
-            raise InputError("a batch has a source and its mask, or neither")
-        if self.source is not None and self.source_mask is not None:
-            _check_mask("source", self.source, self.source_mask)
-            if len(self.source) != len(self.target):
-                raise SizeError(f"{len(self.source)} sources and {len(self.target)} targets make no batch")
+        if self.target is None and self.source is None:
+            raise InputError("a batch has a target, a source or both")
+        _check_side("target", self.target, self.target_mask)
+        _check_side("source", self.source, self.source_mask)
+        if self.target is not None and self.source is not None and len(self.source) != len(self.target):
+            raise SizeError(f"{len(self.source)} sources and {len(self.target)} targets make no batch")
 
     @classmethod
-    def of(cls, targets: Sequence[Sequence[int]], sources: Sequence[Sequence[int]] | None = None) -> "Batch":
+    def of(
+        cls, targets: Sequence[Sequence[int]] | None = None, sources: Sequence[Sequence[int]] | None = None
+    ) -> "Batch":
         """A batch of token ids as plain lists; END is put behind every target."""
-        target, target_mask = pad([[*row, END] for row in targets])
-        if sources is None:
-            return cls(target, target_mask)
-        return cls(target, target_mask, *pad(sources))
+        target, target_mask = (None, None) if targets is None else pad([[*row, END] for row in targets])
+        source, source_mask = (None, None) if sources is None else pad(sources)
+        return cls(target, target_mask, source, source_mask)
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
@@ -71,9 +72,15 @@ def check_mask(what: str, mask: Tensor) -> None:
         raise InputError(f"the {what} of row {row} is empty: its mask has no real step")
 
 
-def _check_mask(what: str, tensor: Tensor, mask: Tensor) -> None:
+def _check_side(what: str, tensor: Tensor | None, mask: Tensor | None) -> None:
+    if (tensor is None) != (mask is None):
+        raise InputError(f"a batch has a {what} and its mask, or neither")
+    if tensor is None or mask is None:
+        return
     if mask.dtype != torch.bool:
         raise InputError(f"the {what}'s mask must be of bool, True where real; it is of {mask.dtype}")
     if tensor.shape[:2] != mask.shape:
         raise SizeError(f"the {what} is {tuple(tensor.shape)} but its mask is {tuple(mask.shape)}")
     check_mask(what, mask)
+    if not mask.is_meta and bool((mask[:, 1:] & ~mask[:, :-1]).any()):
+        raise InputError(f"padding goes to the end of a row, and the {what}'s mask has some before a real step")

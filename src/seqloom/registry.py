@@ -130,7 +130,9 @@ def check(where: str, part: type[Any], given: Mapping[str, Any]) -> dict[str, An
     for option, value in given.items():
         if option not in known:
             raise unknown(f"option of {where}:", option, known)
-        adapter: TypeAdapter[Any] = TypeAdapter(hints[option], config=ConfigDict(arbitrary_types_allowed=True))
+        adapter: TypeAdapter[Any] = TypeAdapter(
+            hints.get(option, Any), config=ConfigDict(arbitrary_types_allowed=True)
+        )
         try:
             checked[option] = adapter.validate_python(value)
         except ValidationError as error:
@@ -175,4 +177,7 @@ def _import_entry_points() -> None:
     if "entry points" not in _imported:
         _imported.add("entry points")
         for point in entry_points(group="seqloom.parts"):
-            point.load()
+            try:
+                point.load()
+            except Exception as error:
+                raise SeqloomError(f"the parts of {point.value!r}, an installed package, fail: {error}") from error

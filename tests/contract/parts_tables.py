@@ -55,7 +55,7 @@ def feature_size(readout: str, context: str, width: int, embedding: int) -> int:
 def same_state(bridge: str, encoder_cell: str, cell: str) -> bool:
     if bridge != "state" or encoder_cell == "-":
         return True
-    return find("cell", encoder_cell).parts == find("cell", cell).parts
+    return encoder_cell == cell
 
 
 def reads_context(readout: str) -> bool:

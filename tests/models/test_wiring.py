@@ -65,11 +65,11 @@ def test_reading_backwards_is_reading_the_reversed_source(preset):
 @pytest.mark.parametrize(
     ("settings", "encoder", "decoder"),
     [
-        ({"decoder.cell": "gru"}, "2 × (h, c) of width 4", "2 × (h) of width 4"),
-        ({"encoder.layers": 1}, "1 × (h, c) of width 4", "2 × (h, c) of width 4"),
-        ({"encoder.size": 6}, "2 × (h, c) of width 6", "2 × (h, c) of width 4"),
-        ({"encoder.bidirectional": True}, "2 × (h, c) of width 8", "2 × (h, c) of width 4"),
-        ({"encoder": {"name": "transformer"}}, "none", "2 × (h, c) of width 4"),
+        ({"decoder.cell": "gru"}, "2 × lstm (h, c) of width 4", "2 × gru (h) of width 4"),
+        ({"encoder.layers": 1}, "1 × lstm (h, c) of width 4", "2 × lstm (h, c) of width 4"),
+        ({"encoder.size": 6}, "2 × lstm (h, c) of width 6", "2 × lstm (h, c) of width 4"),
+        ({"encoder.bidirectional": True}, "2 × lstm (h, c) of width 8", "2 × lstm (h, c) of width 4"),
+        ({"encoder": {"name": "transformer"}}, "none", "2 × lstm (h, c) of width 4"),
     ],
     ids=["cell", "layers", "width", "directions", "no state"],
 )

@@ -38,7 +38,7 @@ def described(kind: str) -> dict[str, Any]:
             "meaning": meaning(part),
             "options": {
                 option: {
-                    "type": inspect.formatannotation(hints[option]),
+                    "type": inspect.formatannotation(hints.get(option, Any)),
                     "default": None if parameter.default is inspect.Parameter.empty else parameter.default,
                 }
                 for option, parameter in options(part).items()

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from seqloom.batch import Batch
+from seqloom.errors import InputError
 from seqloom.models.decoders import Decoder
 from seqloom.nn.memory import Decoded, Memory, State, Step
 from seqloom.nn.outputs import Loss, Output
@@ -40,6 +41,8 @@ class Autoregressive(nn.Module):
 
     def loss(self, batch: Batch, *, probe: Probe = silent) -> Loss:
         """The loss of a batch under teacher forcing."""
+        if batch.target is None or batch.target_mask is None:
+            raise InputError("a loss needs a target, and this batch has none")
         memory = self.prepare(batch, probe=probe)
         inputs = self.output.shift(batch.target, batch.target_mask)
         decoded = self(inputs, memory, weights=self.output.needs_weights, probe=probe)

@@ -31,11 +31,14 @@ def build_model(
     settings: options to set on top, by path: ``{"encoder.layers": 2, "decoder.attention.score": "dot"}``.
     """
     described = load_preset(description) if isinstance(description, str) else deepcopy(dict(description))
-    for path, value in (settings or {}).items():
-        put(described, path, value)
-    kind = described.pop("model", "encoder_decoder")
+    settings = dict(settings or {})
+    kind = settings.pop("model", described.pop("model", "encoder_decoder"))
     if kind not in MODELS:
-        raise unknown("model", kind, MODELS)
+        raise unknown("model", str(kind), MODELS)
+    for option, parameter in options(MODELS[kind]).items():
+        described.setdefault(option, deepcopy(parameter.default))
+    for path, value in settings.items():
+        put(described, path, value)
     for part in SIZED:
         if part in described:
             described[part] = _sized(part, described[part], size)

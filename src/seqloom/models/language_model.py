@@ -1,6 +1,7 @@
 """The language model: a decoder alone."""
 
 from seqloom.batch import Batch
+from seqloom.errors import InputError
 from seqloom.models.base import Autoregressive
 from seqloom.models.decoders import Decoder, Surroundings
 from seqloom.nn.memory import Memory, State
@@ -30,7 +31,9 @@ class LanguageModel(Autoregressive):
         self.output.attach(self.decoder.output_size)
 
     def prepare(self, batch: Batch, *, probe: Probe = silent) -> Memory:
-        B = len(batch.target)
+        if batch.target_mask is None or batch.source is not None:
+            raise InputError("a language model needs a batch with a target and no source")
+        B = len(batch.target_mask)
         parameter = next(self.parameters())
         return Memory(parameter.new_zeros(B, 0, 0), batch.target_mask.new_zeros(B, 0))
 

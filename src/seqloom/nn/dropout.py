@@ -32,7 +32,7 @@ def noise(shape: Sequence[int], p: float, like: Tensor) -> Tensor:
     if dropped == STEPS:
         return like.new_zeros(shape)
     size = math.prod(shape)
-    bits = torch.empty((size + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
+    bits = torch.empty((size + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
     kept = bits.view(torch.int16)[:size].view(shape) >= dropped - STEPS // 2
     return kept.to(like.dtype).mul_(STEPS / (STEPS - dropped))
 

@@ -8,7 +8,7 @@ from seqloom.errors import SizeError
 
 
 class Embedding(nn.Embedding):
-    """One learned vector per symbol of a vocabulary, with a variance of 1/size; that of PAD is zero and stays so."""
+    """One learned vector per symbol of a vocabulary, with a variance of 1/size; PAD's is zero and does not learn."""
 
     def __init__(self, vocabulary: int, size: int) -> None:
         super().__init__(vocabulary, size, padding_idx=PAD)

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from seqloom.errors import SizeError
+
 CellState = tuple[Tensor, ...]
 """The tensors that a cell hands to its next step, rows first; the first of them is its output h."""
 
@@ -71,6 +73,8 @@ class Decoded(NamedTuple):
 
 def by_sentence(rows_RX: Tensor, sentences: int) -> Tensor:
     """R … → B K …: the beams of a sentence side by side."""
+    if len(rows_RX) % sentences:
+        raise SizeError(f"{len(rows_RX)} rows can't be beams of {sentences} sentences: each needs as many")
     return rows_RX.view(sentences, -1, *rows_RX.shape[1:])
 
 

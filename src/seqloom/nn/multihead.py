@@ -57,7 +57,8 @@ class MultiHead(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """What the heads see, B T H; and, asked for ``weights``, the mean of their weights, B T S.
 
-        mask: B S or B T S, True where real. causal: step t sees steps up to t.
+        mask: B S or B T S, True where real. causal: the queries are the
+            last T of S steps, and each sees those up to itself.
         """
         queries_BNTD = self._by_head(self.query(x_BTH))
         hidden_BNTS = self._hidden(queries_BNTD, keys_BNSD, mask, causal)
@@ -76,7 +77,7 @@ class MultiHead(nn.Module):
         hidden_BNTS = None if mask is None else ~(mask[:, None] if mask.dim() == 3 else mask[:, None, None])
         if causal:
             T, S = queries_BNTD.shape[2], keys_BNSD.shape[2]
-            later_TS = torch.ones(T, S, dtype=torch.bool, device=queries_BNTD.device).triu(1)
+            later_TS = torch.ones(T, S, dtype=torch.bool, device=queries_BNTD.device).triu(1 + S - T)
             hidden_BNTS = later_TS if hidden_BNTS is None else hidden_BNTS | later_TS
         return hidden_BNTS
 

@@ -11,9 +11,10 @@ from seqloom.registry import Count, register
 
 def sinusoids(position: Tensor, size: int, dtype: torch.dtype) -> Tensor:
     """p[2i] = sin(position / 10000^(2i/size)), p[2i+1] = cos(the same): … → … size."""
-    pair = torch.arange(0, size, 2, device=position.device, dtype=dtype)
+    exact = torch.promote_types(dtype, torch.float32)  # in half precision, large positions would be noise
+    pair = torch.arange(0, size, 2, device=position.device, dtype=exact)
     angle = position[..., None] * torch.exp(pair * (-math.log(10000.0) / size))
-    return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)
+    return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2).to(dtype)
 
 
 def check_pairs(size: int) -> None:

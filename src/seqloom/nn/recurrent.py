@@ -34,6 +34,9 @@ def over_time(
     Returns h of every step, B S H, and the state after the last real one. The fused twin and the loop give the
     same; a probe is heard in the loop alone, so with one the loop runs.
     """
+    given = [x.shape[-1] for x in inputs]
+    if given != list(cell.input_sizes):  # the fused recurrences do not look, and read beyond their memory
+        raise SizeError(f"a cell for inputs of sizes {list(cell.input_sizes)} was given {given}")
     if mask is not None:
         _check_mask(inputs[0], mask)
         inputs = [x.masked_fill(~mask[..., None], 0.0) for x in inputs]  # whatever stands there, even NaN

@@ -102,17 +102,16 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor | None]:
         """The layer on T steps.
 
-        past: cached keys and values of the steps before, R N t H/N each, for one more step (T = 1); None: the T
-            steps are all there are, each seeing those before it and itself.
+        past: cached keys and values of the t steps before, R N t H/N each; None: there were none.
         memory: prepared keys and values B N S H/N, and the mask B S; each sentence's R/B beams see the same.
 
         Returns the steps, keys and values including their own, and (if asked) the weights on the memory R T S.
         """
         y = self.self_path.enter(x_RTH)
         keys, values = self.self_attention.prepare(y)
-        if past is not None:
+        if past is not None and past[0].shape[2]:
             keys, values = torch.cat((past[0], keys), 2), torch.cat((past[1], values), 2)
-        y, _ = self.self_attention(y, keys, values, causal=past is None, probe=within(probe, "self."))
+        y, _ = self.self_attention(y, keys, values, causal=x_RTH.shape[1] > 1, probe=within(probe, "self."))
         x_RTH = self.self_path.join(x_RTH, y)
         seen: Tensor | None = None
         if self.cross_attention is not None and memory is not None:

@@ -100,7 +100,7 @@ class RecurrentDecoder(Decoder):
             inputs[0].append(self.output_size)
         self.cells = nn.ModuleList(build("cell", cell, sizes, size) for sizes in inputs)
         parts = cast(Cell, self.cells[0]).parts
-        self.first = StateShape(parts, layers, size)
+        self.first = StateShape(split("cell", cell)[0], parts, layers, size)
         self.state_names = [[f"{n}.{part}" for part in parts] for n in range(layers)]
         self.initial = nn.ParameterList(
             nn.Parameter(torch.zeros(size)) for _ in range(layers * len(parts) if initial == "learned" else 0)
@@ -144,7 +144,8 @@ class RecurrentDecoder(Decoder):
         self, e_BTE: Tensor, state: State, memory: Memory, *, weights: bool = False, probe: Probe = silent
     ) -> Decoded:
         run = self._one_by_one if self.wiring.sequential else self._at_once
-        return run(e_BTE, state, memory, probe)
+        decoded = run(e_BTE, state, memory, probe)
+        return decoded if weights else Decoded(decoded.features, None)
 
     def _wire(self, e: Tensor, fed: Sequence[Tensor], known: Known, layer: Layer, attend: Attend) -> Wired:
         """The wiring, said once for one step and for all: from the inputs, and the context if it is known already."""
@@ -172,9 +173,11 @@ class RecurrentDecoder(Decoder):
         def attend(s_BTH: Tensor) -> tuple[Tensor, Tensor]:
             assert self.attention is not None
             if self.wiring.context == "past":
-                keys, values = self.attention.prepare(s_BTH), s_BTH
-                newest_T = step_T if self.wiring.include_current else step_T - 1
-                mask = (step_T <= newest_T[:, None])[None]
+                keys = torch.cat((state["past_keys"], self.attention.prepare(s_BTH)), 1)
+                values = torch.cat((state["past"], s_BTH), 1)
+                before = state["past"].shape[1]
+                newest_T = step_T + before if self.wiring.include_current else step_T + before - 1
+                mask = (torch.arange(before + T, device=e_BTE.device) <= newest_T[:, None])[None]
             else:
                 keys, values, mask = memory.keys["attention"], memory.values, memory.mask
             position_BT = state["position"][:, None] + step_T if "position" in state else None
@@ -201,7 +204,8 @@ class RecurrentDecoder(Decoder):
                 f_BH = products.readout(e_BE, wired.s, wired.context)
                 state["fed"] = f_BH if noise is None else f_BH * noise[t]
                 features.append(state["fed"])
-        weights = _stacked([step.weights for step in steps], len(steps) if self.wiring.context == "past" else None)
+        longest = state["past"].shape[1] if self.wiring.context == "past" else None
+        weights = _stacked([step.weights for step in steps], longest)
         if features:
             return Decoded(torch.stack(features, 1), weights)
         s, context = torch.stack([step.s for step in steps], 1), _stacked([step.context for step in steps])

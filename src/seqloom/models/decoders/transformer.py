@@ -78,13 +78,11 @@ class TransformerDecoder(Decoder):
     def forward(
         self, e_BTE: Tensor, state: State, memory: Memory, *, weights: bool = False, probe: Probe = silent
     ) -> Decoded:
-        return self._run(e_BTE, None, memory, weights and self.has_source, probe)[0]
+        return self._run(e_BTE, state, memory, weights and self.has_source, probe)[0]
 
-    def _run(
-        self, e_RTE: Tensor, past: State | None, memory: Memory, weights: bool, probe: Probe
-    ) -> tuple[Decoded, State]:
-        """T steps behind the ``past``, or (None) from the first on."""
-        t = 0 if past is None else past["0.keys"].shape[2]
+    def _run(self, e_RTE: Tensor, past: State, memory: Memory, weights: bool, probe: Probe) -> tuple[Decoded, State]:
+        """T steps behind the ``past``."""
+        t = past["0.keys"].shape[2]
         x = self.dropout(self.positions(self.adapt(e_RTE) * self.output_size**0.5, t))
         seen: Tensor | None = None
         new = State()
@@ -92,7 +90,7 @@ class TransformerDecoder(Decoder):
             k, v = f"{n}.keys", f"{n}.values"
             x, (new[k], new[v]), seen = layer(
                 x,
-                None if past is None else (past[k], past[v]),
+                (past[k], past[v]),
                 (memory.keys[k], memory.keys[v], memory.mask) if self.has_source else None,
                 weights=weights and n == len(self.layers) - 1,
                 probe=within(probe, f".{n}."),

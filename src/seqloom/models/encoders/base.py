@@ -11,12 +11,13 @@ from seqloom.nn.probe import Probe, silent
 class StateShape(NamedTuple):
     """The shape of a stack of recurrent states, for a bridge to compare."""
 
+    cell: str
     parts: tuple[str, ...]
     layers: int
     size: int
 
     def __str__(self) -> str:
-        return f"{self.layers} × ({', '.join(self.parts)}) of width {self.size}"
+        return f"{self.layers} × {self.cell} ({', '.join(self.parts)}) of width {self.size}"
 
 
 class Encoded(NamedTuple):

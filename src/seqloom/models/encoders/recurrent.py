@@ -8,7 +8,7 @@ from seqloom.errors import OptionError
 from seqloom.models.encoders.base import Encoded, Encoder, StateShape, mean_of_real
 from seqloom.nn.probe import Probe, silent
 from seqloom.nn.recurrent import Recurrent
-from seqloom.registry import Count, Share, Spec, register
+from seqloom.registry import Count, Share, Spec, register, split
 
 
 @register("encoder", "recurrent")
@@ -54,7 +54,7 @@ class RecurrentEncoder(Encoder):
         self.summary = summary
         self.output_size = self.recurrent.output_size
         self.summary_size = size if summary == "backward" else self.output_size
-        self.final = StateShape(self.recurrent.parts, layers, self.output_size)
+        self.final = StateShape(split("cell", cell)[0], self.recurrent.parts, layers, self.output_size)
 
     def check_read(self, reads: frozenset[str]) -> None:
         if self.summary == "backward" and reads == {"summary"}:

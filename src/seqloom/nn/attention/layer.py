@@ -127,7 +127,7 @@ class Attention(nn.Module):
 
 
 def _perceptron(inputs: int, size: int, layers: int, activation: Activation | None) -> nn.Sequential:
-    """``layers`` learned layers. Without an activation a key's bias would shift all scores alike: so none there."""
+    """``layers`` learned layers. Without an activation, no bias: in a dot product a key's shifts all alike."""
     made: list[nn.Module] = []
     for n in range(layers):
         linear = nn.Linear(inputs if n == 0 else size, size, bias=activation is not None)

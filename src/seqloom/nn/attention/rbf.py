@@ -27,7 +27,7 @@ class RBF(Score):
         super().__init__(query_size, key_size)
         d = self.require_one_size("rbf")
         gamma = 0.5 / d**0.5 if gamma is None else gamma
-        if gamma <= 0:
+        if not gamma > 0:
             raise OptionError(f"score 'rbf': gamma={gamma} must be above 0, or the nearest would count least")
         log_gamma = torch.tensor(math.log(gamma))
         if learned:

@@ -44,5 +44,5 @@ class Elman(Cell):
 
     def run_twin(self, x_BSE: Tensor, state: CellState, real_BS: Tensor | None) -> tuple[Tensor, CellState]:
         weights = [self.input_weight(), self.recurrent, self.bias, torch.zeros_like(self.bias)]
-        h_BSH, _ = torch.rnn_tanh(x_BSE, state[0][None], weights, True, 1, 0.0, self.training, False, True)
+        h_BSH, _ = torch.rnn_tanh(x_BSE, state[0][None], weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
         return h_BSH, (last_real(h_BSH, real_BS, state[0]),)

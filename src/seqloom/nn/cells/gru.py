@@ -57,7 +57,7 @@ class GRU(Cell):
             U = self.recurrent[2 * self.size :]
             n = torch.tanh(z_candidate + r * F.linear(h, U, self.candidate_bias))
         n = probe("candidate", n)
-        h = probe("h", torch.lerp(h, n, z))  # (1 − z) ∘ h + z ∘ n
+        h = probe("h", h + z * (n - h))  # (1 − z) ∘ h + z ∘ n
         return h, (h,)
 
     @property
@@ -74,5 +74,5 @@ class GRU(Cell):
             self.bias * sign,
             torch.cat((torch.zeros_like(self.bias[self.size :]), self.candidate_bias)),
         ]
-        h_BSH, _ = torch.gru(x_BSE, state[0][None], weights, True, 1, 0.0, self.training, False, True)
+        h_BSH, _ = torch.gru(x_BSE, state[0][None], weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
         return h_BSH, (last_real(h_BSH, real_BS, state[0]),)

@@ -13,7 +13,7 @@ from seqloom.nn.probe import Probe, silent
 from seqloom.registry import register
 
 HOLD = 1e4
-"""What makes a gate wholly open or shut, at an input of zero and any state: σ(±HOLD) is exactly 1 or 0."""
+"""What makes a gate wholly open or shut, at an input of zero and |U h| of any sane size: σ(±HOLD) is 1 or 0."""
 
 
 @register("cell", "lstm")
@@ -86,5 +86,5 @@ class LSTM(Cell):
             weight = torch.cat((weight, gates.repeat_interleave(self.size)[:, None]), 1)
         weights = [weight, self.recurrent, self.bias, torch.zeros_like(self.bias)]
         start = (state[0][None], state[1][None])
-        h_BSH, _, c = torch.lstm(x_BSE, start, weights, True, 1, 0.0, self.training, False, True)
+        h_BSH, _, c = torch.lstm(x_BSE, start, weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
         return h_BSH, (last_real(h_BSH, real_BS, state[0]), c[0])

@@ -46,7 +46,11 @@ class Mutant(Cell):
         weight: Tensor = self.inputs[block]
         if not self.bare:
             return weight
-        P = self.bare_inputs[block] if self.bare_inputs else torch.eye(self.size).to(weight)
+        P = (
+            self.bare_inputs[block]
+            if self.bare_inputs
+            else torch.eye(self.size, dtype=weight.dtype, device=weight.device)
+        )
         return torch.cat((weight, P))
 
     def add(self, z_RZ: Tensor, x_RE: Tensor, block: int) -> Tensor:

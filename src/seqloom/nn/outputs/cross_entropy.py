@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 CHUNK = 2**22
 """How many logits are held at a time: 16 MB of float32. Fewer mean more sums of the weight's gradient."""
@@ -24,9 +23,9 @@ def linear_cross_entropy(
     x_XH: Tensor, weight_VH: Tensor, bias_V: Tensor, target_X: Tensor, label_smoothing: float = 0.0
 ) -> Tensor:
     """Σ over rows of the cross-entropy between softmax(W x + b) and the (smoothed) target."""
-    with_grad = torch.is_grad_enabled() and any(t.requires_grad for t in (x_XH, weight_VH, bias_V))
     apply: Any = _LinearCrossEntropy.apply
-    total: Tensor = apply(x_XH.to(weight_VH.dtype), weight_VH, bias_V, target_X, label_smoothing, with_grad)
+    x_XH = x_XH.to(weight_VH.dtype)
+    total: Tensor = apply(x_XH, weight_VH, bias_V, target_X, label_smoothing, torch.is_grad_enabled())
     return total
 
 
@@ -35,30 +34,39 @@ class _LinearCrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, x_XH: Tensor, W: Tensor, b: Tensor, y_X: Tensor, epsilon: float, with_grad: bool) -> Tensor:
         V = len(W)
         rows = max(1, CHUNK // V)
-        total = x_XH.new_zeros(())
+        total = x_XH.new_zeros((), dtype=torch.promote_types(x_XH.dtype, torch.float32))
         buffer = x_XH.new_empty(min(rows, len(x_XH)), V)
-        dx, dW, db = (torch.zeros_like(t) if with_grad else t for t in (x_XH, W, b))
+        needed = [with_grad and need for need in ctx.needs_input_grad[:3]]
+        dx, dW, db = (torch.zeros_like(t) if need else None for t, need in zip((x_XH, W, b), needed, strict=True))
         for start in range(0, len(x_XH), rows):
             x, y = x_XH[start : start + rows], y_X[start : start + rows, None]
             z = torch.addmm(b, x, W.t(), out=buffer[: len(x)])
             log_p = torch.log_softmax(z, 1, out=z)
-            total -= (1 - epsilon) * log_p.gather(1, y).sum()
+            total -= (1 - epsilon) * log_p.gather(1, y).sum(dtype=total.dtype)
             if epsilon:
-                total -= epsilon / V * log_p.sum()
-            if with_grad:
-                dz = log_p.exp_()
-                if epsilon:
-                    dz -= epsilon / V
-                dz.scatter_add_(1, y, dz.new_full(y.shape, epsilon - 1))
+                total -= epsilon / V * log_p.sum(dtype=total.dtype)
+            if not any(needed):
+                continue
+            dz = log_p.exp_()
+            if epsilon:
+                dz -= epsilon / V
+            dz.scatter_add_(1, y, dz.new_full(y.shape, epsilon - 1))
+            if dx is not None:
                 torch.mm(dz, W, out=dx[start : start + rows])
+            if dW is not None:
                 dW.addmm_(dz.t(), x)
+            if db is not None:
                 db += dz.sum(0)
-        if with_grad:
-            ctx.save_for_backward(dx, dW, db)
+        ctx.save_for_backward(x_XH, W, b, y_X, dx, dW, db)
+        ctx.epsilon = epsilon
         return total
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        dx, dW, db = ctx.saved_tensors
-        return dx * grad, dW * grad, db * grad, None, None, None
+        x, W, b, y, *known = ctx.saved_tensors
+        if torch.is_grad_enabled():  # a gradient of the gradient is wanted: in plain operations that have one
+            q = torch.full((len(x), len(W)), ctx.epsilon / len(W), dtype=x.dtype, device=x.device)
+            q = q.scatter_add(1, y[:, None], q.new_full((len(x), 1), 1 - ctx.epsilon))
+            dz = torch.softmax(torch.addmm(b, x, W.t()), 1) - q
+            known = [dz @ W, dz.t() @ x, dz.sum(0)]
+        return *(None if d is None else d * grad.to(d.dtype) for d in known), None, None, None

@@ -27,7 +27,7 @@ class TokenOutput(Output):
     size: of a target embedding, which is what is fed back.
     dropout: on target embeddings.
     tied: W *is* the table of target embeddings (Press and Wolf 2017); f must have their size.
-    label_smoothing: ε (Szegedy et al. 2016).
+    label_smoothing: ε (Szegedy et al. 2016), in training only.
     """
 
     def __init__(
@@ -85,8 +85,9 @@ class TokenOutput(Output):
         real = mask_BT.flatten().nonzero().squeeze(1)  # logits are the dearest product: only for what counts
         features_XH = features_BTH.flatten(0, 1).index_select(0, real)
         target_X = target.flatten().index_select(0, real)
+        smoothing = self.label_smoothing if self.training else 0.0  # what is evaluated is the model, not its training
         try:
-            total = linear_cross_entropy(features_XH, self.output_weight, self.bias, target_X, self.label_smoothing)
+            total = linear_cross_entropy(features_XH, self.output_weight, self.bias, target_X, smoothing)
         except (IndexError, RuntimeError):
             if target_X.min() >= 0 and target_X.max() < len(self.bias):
                 raise
