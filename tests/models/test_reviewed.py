@@ -1,4 +1,4 @@
-"""Mistakes that were made once: each of these tests failed before its cause was mended."""
+"""Mistakes that were made once, and what stands next to them."""
 
 import pytest
 import torch
