@@ -62,9 +62,10 @@ def test_json_has_every_kind_part_option_and_default():
         for name, facts in listed.items():
             assert facts["meaning"] == registry.meaning(parts(kind)[name])
             options = registry.options(parts(kind)[name])
-            assert {option: o["default"] for option, o in facts["options"].items()} == {
-                option: parameter.default for option, parameter in options.items()
-            }
+            defaults = {option: parameter.default for option, parameter in options.items()}
+            assert {option: o["default"] for option, o in facts["options"].items()} == json.loads(
+                json.dumps(defaults)
+            )
             assert all(o["type"] for o in facts["options"].values())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 Turn = Callable[[int], float]
-"""What one participant does in round i, and how many milliseconds it took."""
+"""What one participant does in round i, and its figure: how many milliseconds it took, or how fast it was."""
 
 
 class WorkerError(RuntimeError):
@@ -16,10 +16,10 @@ class WorkerError(RuntimeError):
 
 
 class Worker:
-    """A process of its own that makes one case and runs it when asked; it ends with its ``with`` block.
+    """A process of its own that does what it is asked, one thing at a time; it ends with its ``with`` block.
 
     python: whose environment it runs in.
-    script: a file that calls ``harness.worker.serve``.
+    script: a file that calls ``serve`` or ``answer`` of ``harness.worker``.
     threads: of its computations, the same for all that are compared.
     """
 
@@ -68,17 +68,17 @@ class Worker:
 def interleaved(
     participants: Mapping[str, Turn], *, rounds: int, warm_up: int = 2, progress: Callable[[], object] = lambda: None
 ) -> dict[str, list[float]]:
-    """Milliseconds of every participant in every round; in a round each has one turn, in every other one backwards.
+    """The figures of every participant, round by round; in a round each has one turn, in every other one backwards.
 
     warm_up: rounds before the first that counts.
     progress: called after every round.
     """
     names = list(participants)
-    times: dict[str, list[float]] = {name: [] for name in names}
+    figures: dict[str, list[float]] = {name: [] for name in names}
     for number in range(-warm_up, rounds):
         for name in names if number % 2 else reversed(names):
-            taken = participants[name](max(number, 0))
+            figure = participants[name](max(number, 0))
             if number >= 0:
-                times[name].append(taken)
+                figures[name].append(figure)
         progress()
-    return times
+    return figures

@@ -4,10 +4,11 @@ import datetime
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import ClassVar
 
 from harness.environment import BENCHMARKS
 
@@ -16,7 +17,7 @@ RESULTS = BENCHMARKS / "results"
 
 @dataclass(frozen=True)
 class Record:
-    """One case against one peer: what every benchmark writes.
+    """Times of one case against one peer.
 
     ratio: how many times as long the peer takes, peer_ms / ours_ms.
     limit_share: how much of our time would be left at the limit, limit / ours_ms; None where there is no limit.
@@ -31,6 +32,33 @@ class Record:
     limit_share: float | None
     ours_mb: float | None
     peer_mb: float | None
+
+    columns: ClassVar[Mapping[str, str]] = {
+        "case": "", "peer": "", "ours ms": ".1f", "peer ms": ".1f", "ratio": ".2f", "limit share": ".0%",
+        "ours MB": ".0f", "peer MB": ".0f",
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Speeds of one case against one peer, and how large the two models are.
+
+    ratio: how many times as fast we are, ours_speed / peer_speed.
+    """
+
+    case: str
+    peer: str
+    unit: str
+    ours_speed: float
+    peer_speed: float
+    ratio: float
+    ours_parameters: int
+    peer_parameters: int
+
+    columns: ClassVar[Mapping[str, str]] = {
+        "case": "", "peer": "", "unit": "", "ours": ",.2f", "peer’s": ",.2f", "ratio": ".2f",
+        "our parameters": ",", "peer’s parameters": ",",
+    }  # fmt: skip
 
 
 def compare(
@@ -56,18 +84,18 @@ def compare(
     )
 
 
-def table(records: Sequence[Record]) -> str:
-    """Records as aligned columns."""
-    heads = ("case", "peer", "ours ms", "peer ms", "ratio", "limit share", "ours MB", "peer MB")
-    formats = ("", "", ".1f", ".1f", ".2f", ".0%", ".0f", ".0f")
-    rows = [
-        ["–" if value is None else format(value, how) for value, how in zip(asdict(r).values(), formats, strict=True)]
-        for r in records
-    ]
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+def table(records: Sequence[Record] | Sequence[Speed]) -> str:
+    """Records of one kind as aligned columns, numbers to the right."""
+    columns = records[0].columns
+    cells = [list(columns)]
+    for record in records:
+        values = zip(asdict(record).values(), columns.values(), strict=True)
+        cells.append(["–" if value is None else format(value, how) for value, how in values])
+    sides = ["rjust" if how else "ljust" for how in columns.values()]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
-        "  ".join(cell.ljust(width) if n < 2 else cell.rjust(width) for n, (cell, width) in enumerate(cells))
-        for cells in (list(zip(row, widths, strict=True)) for row in (heads, *rows))
+        "  ".join(getattr(cell, side)(width) for cell, side, width in zip(row, sides, widths, strict=True))
+        for row in cells
     ]
     return "\n".join([lines[0], "─" * len(lines[0]), *lines[1:]])
 
@@ -87,7 +115,7 @@ def _lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines() if Path(path).exists() else []
 
 
-def write(name: str, records: Sequence[Record], text: str, folder: Path = RESULTS) -> None:
+def write(name: str, records: Sequence[Record] | Sequence[Speed], text: str, folder: Path = RESULTS) -> None:
     """``<name>.json`` with the records and ``<name>.txt`` with the text, each put in place whole."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = ",\n".join(f"  {json.dumps(asdict(r))}" for r in records)

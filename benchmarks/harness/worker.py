@@ -1,39 +1,51 @@
-"""A worker's end of the pipe: it makes one case, then runs it whenever its turn comes.
+"""A worker's end of the pipe: it does what the driver asks, which mostly is to make a case and to run it in turns.
 
 It runs under every peer's Python, so it needs nothing but the standard library.
 """
 
+import ctypes
 import json
 import os
+import signal
 import statistics
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 Run = Callable[[int], object]
 """Runs a case once, on input number i."""
 UNTIMED, TIMED = 2, 5
+PR_SET_PDEATHSIG = 1
+"""Linux's request to be sent a signal when the parent dies."""
 
 
 def serve(make: Callable[..., Run]) -> None:
-    """Answer the driver's requests, one JSON object a line, until it closes the pipe.
+    """Make one case, then run it whenever its turn comes.
 
     make: from a case's description to what runs it. Memory counts from before this call on.
     """
+    case = _Case(make)
+    answer({"make": case.make, "turn": case.turn, "memory": case.memory})
+
+
+def answer(requests: Mapping[str, Callable[..., object]]) -> None:
+    """Answer the driver's requests, one JSON object a line, until it closes the pipe.
+
+    requests: what it may ask for; the answers must be fit for JSON.
+    """
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # work that nobody waits for would disturb the next
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a toolkit prints must not end up between the answers
-    case = _Case(make)
-    requests: dict[str, Callable[..., object]] = {"make": case.make, "turn": case.turn, "memory": case.memory}
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            answer = {"value": requests[request["name"]](**request["arguments"])}
+            given = {"value": requests[request["name"]](**request["arguments"])}
         except Exception:
-            answer = {"error": traceback.format_exc()}
-        print(json.dumps(answer), file=answers, flush=True)
+            given = {"error": traceback.format_exc()}
+        print(json.dumps(given), file=answers, flush=True)
 
 
 class _Case:

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from seqloom.api import Model, fit, load
     from seqloom.batch import Batch
     from seqloom.errors import SeqloomError
     from seqloom.models.build import build_model
@@ -22,10 +23,13 @@ __all__ = [
     "Batch",
     "EncoderDecoder",
     "LanguageModel",
+    "Model",
     "MultiHead",
     "Recurrent",
     "SeqloomError",
     "build_model",
+    "fit",
+    "load",
     "parts",
     "preset_names",
     "register",
@@ -37,10 +41,13 @@ _HOMES = {
     "Batch": "seqloom.batch",
     "EncoderDecoder": "seqloom.models.encoder_decoder",
     "LanguageModel": "seqloom.models.language_model",
+    "Model": "seqloom.api",
     "MultiHead": "seqloom.nn.multihead",
     "Recurrent": "seqloom.nn.recurrent",
     "SeqloomError": "seqloom.errors",
     "build_model": "seqloom.models.build",
+    "fit": "seqloom.api",
+    "load": "seqloom.api",
     "parts": "seqloom.registry",
     "preset_names": "seqloom.presets",
     "register": "seqloom.registry",

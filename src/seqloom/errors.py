@@ -21,7 +21,15 @@ class SizeError(SeqloomError):
 
 
 class InputError(SeqloomError):
-    """Input that no model can work on: an empty source, a row with no real step."""
+    """Input that can't be used: an empty source, a file that is not UTF-8, lines that do not pair up."""
+
+
+class WriteError(SeqloomError):
+    """A file that could not be written: a full disk, a folder that may not be written to."""
+
+
+class TrainingError(SeqloomError):
+    """Training that can't go on: a loss that is not a number, weights that diverge."""
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> UnknownNameError:

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -47,6 +48,13 @@ KINDS: dict[str, Kind] = {
     "bridge": Kind("from the encoder to the decoder's first state", "seqloom.models.bridges"),
     "decoder": Kind("the target, one step after another", "seqloom.models.decoders"),
     "readout": Kind("from a recurrent decoder's state and context to features", "seqloom.models.readouts"),
+    "tokenizer": Kind("how text is cut into tokens", "seqloom.data.tokenizers"),
+    "task": Kind("data that ships with seqloom or is made by it", "seqloom.tasks"),
+    "optimiser": Kind("how gradients become new weights", "seqloom.train.optimisers"),
+    "schedule": Kind("the learning rate over the steps of training", "seqloom.train.schedules"),
+    "sampling": Kind("how often training feeds the model's own tokens", "seqloom.train.sampling"),
+    "search": Kind("how answers are found", "seqloom.decode"),
+    "metric": Kind("how answers are judged", "seqloom.metrics"),
 }
 
 _parts: dict[str, dict[str, type]] = {kind: {} for kind in KINDS}
@@ -94,6 +102,22 @@ def find(kind: str, name: str) -> type:
 def meaning(part: type) -> str:
     """The first line of a part's docstring."""
     return (inspect.getdoc(part) or "").splitlines()[0]
+
+
+def explained(part: type) -> dict[str, str]:
+    """What a part's docstring says of each of its options: the paragraphs that begin ``name: …`` or ``a, b: …``."""
+    said: dict[str, str] = {}
+    names: list[str] = []
+    for line in (inspect.getdoc(part) or "").splitlines()[1:]:
+        begins = re.match(r"([a-z_]+(?:, [a-z_]+)*): (.*)", line)
+        if begins:
+            names = begins[1].split(", ")
+            said.update(dict.fromkeys(names, begins[2]))
+        elif not line.startswith("    "):
+            names = []
+        for name in [] if begins else names:
+            said[name] += f" {line.strip()}"
+    return said
 
 
 def options(part: type) -> dict[str, inspect.Parameter]:

@@ -1,10 +1,18 @@
 """The command line: one file per command, each thin over a function of the library."""
 
+import os
 import sys
 
 import typer
 
+from seqloom.cli.config import config
+from seqloom.cli.demo import demo
+from seqloom.cli.evaluate import evaluate
+from seqloom.cli.files import gathered
 from seqloom.cli.parts import parts
+from seqloom.cli.predict import predict
+from seqloom.cli.prepare import prepare
+from seqloom.cli.train import train
 from seqloom.errors import SeqloomError
 
 app = typer.Typer(
@@ -14,13 +22,18 @@ app = typer.Typer(
     help="The sequence-to-sequence workbench: train encoder–decoder models, look inside them, put them to work.",
 )
 app.callback()(lambda: None)
-app.command()(parts)
+for command in (demo, train, predict, evaluate, prepare, config, parts):
+    app.command()(command)
+app.command("translate", hidden=True, help="Another name of predict.")(predict)
 
 
 def main() -> None:
     """Run the command line; what the person did wrong is said in one line, with exit code 2."""
     try:
-        app()
+        app(args=gathered(sys.argv[1:]))
     except SeqloomError as error:
         print(f"seqloom: {error}", file=sys.stderr)
         sys.exit(2)
+    except BrokenPipeError:  # whoever read our output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

@@ -8,16 +8,16 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from seqloom.errors import unknown
-from seqloom.registry import KINDS, import_file, meaning, options
+from seqloom.registry import KINDS, explained, import_file, meaning, options
 from seqloom.registry import parts as parts_of
 
 
 def parts(
-    kind: Annotated[str | None, typer.Argument(help="Only this kind of part, with its options.")] = None,
+    kind: Annotated[str | None, typer.Argument(help="Only this kind of part, with its options explained.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, options and defaults included.")] = False,
     code: Annotated[Path | None, typer.Option(help="A Python file that registers parts of your own.")] = None,
 ) -> None:
-    """List every part by kind, with what it means."""
+    """List every part by kind, with what it means and its options."""
     if code is not None:
         import_file(code)
     if kind is not None and kind not in KINDS:
@@ -30,7 +30,7 @@ def parts(
 
 
 def described(kind: str) -> dict[str, Any]:
-    """Every part of a kind by name: its meaning, and its options with their types and defaults."""
+    """Every part of a kind by name: its meaning, and its options with types, defaults and meanings."""
     listed = {}
     for name, part in parts_of(kind).items():
         hints = get_type_hints(part.__init__)  # type: ignore[misc]
@@ -40,6 +40,7 @@ def described(kind: str) -> dict[str, Any]:
                 option: {
                     "type": inspect.formatannotation(hints.get(option, Any)),
                     "default": None if parameter.default is inspect.Parameter.empty else parameter.default,
+                    "meaning": explained(part).get(option, ""),
                 }
                 for option, parameter in options(part).items()
             },
@@ -59,10 +60,14 @@ def _print(listed: dict[str, dict[str, Any]], *, with_options: bool) -> None:
         table.add_column(overflow="fold")
         for name, part in kind_parts.items():
             table.add_row(f"  [bold]{escape(name)}[/]", escape(part["meaning"]))
+            if part["options"] and not with_options:
+                defaults = ", ".join(f"{option}={facts['default']!r}" for option, facts in part["options"].items())
+                table.add_row("", f"[dim]{escape(defaults)}[/]")
             for option, facts in part["options"].items() if with_options else ():
-                table.add_row("", f"[dim]{escape(option)} = {escape(repr(facts['default']))}[/]")
+                default = f"[cyan]{escape(option)}[/] = {escape(repr(facts['default']))}"
+                table.add_row("", f"{default}  [dim]{escape(facts['meaning'])}[/]")
         console.print(f"[bold cyan]{kind}[/] [dim]{escape(KINDS[kind].meaning)}[/]")
         console.print(table)
         console.print()
     if not with_options:
-        console.print("[dim]seqloom parts KIND shows the options of each.[/]")
+        console.print("[dim]Options are shown with their defaults; seqloom parts KIND explains them.[/]")

@@ -11,7 +11,7 @@ from seqloom.presets import load_preset
 from seqloom.registry import check, find, options, split
 
 MODELS = {"encoder_decoder": EncoderDecoder, "language_model": LanguageModel}
-SIZED = ("source", "encoder", "decoder", "output")
+ADJUSTED = ("source", "encoder", "decoder", "output")
 
 
 def build_model(
@@ -20,6 +20,7 @@ def build_model(
     target_vocabulary: int,
     source_vocabulary: int | None = None,
     size: int = 256,
+    dropout: float | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> EncoderDecoder | LanguageModel:
     """A model from a preset's name, or from a description like one.
@@ -28,6 +29,7 @@ def build_model(
         parts by name or with options.
     target_vocabulary, source_vocabulary: how many symbols each side has; a language model has no source.
     size: of embeddings and hidden states, where nothing else is said.
+    dropout: of every part that has such an option, where nothing else is said; None: what is usual for each.
     settings: options to set on top, by path: ``{"encoder.layers": 2, "decoder.attention.score": "dot"}``.
     """
     described = load_preset(description) if isinstance(description, str) else deepcopy(dict(description))
@@ -39,9 +41,10 @@ def build_model(
         described.setdefault(option, deepcopy(parameter.default))
     for path, value in settings.items():
         put(described, path, value)
-    for part in SIZED:
+    usual = {"size": size} if dropout is None else {"size": size, "dropout": dropout}
+    for part in ADJUSTED:
         if part in described:
-            described[part] = _sized(part, described[part], size)
+            described[part] = adjusted(part, described[part], usual)
     where = f"model {kind!r}"
     if kind == "language_model":
         if source_vocabulary is not None:
@@ -62,8 +65,8 @@ def put(described: dict[str, Any], path: str, value: Any) -> None:
     described[last] = value
 
 
-def _sized(part: str, spec: Any, size: int) -> dict[str, Any]:
-    """A part's specification with ``size`` where the part has such an option and nothing sets it."""
+def adjusted(part: str, spec: Any, usual: Mapping[str, Any]) -> dict[str, Any]:
+    """A part's specification with the ``usual`` options where the part has them and nothing sets them."""
     name, given = split(part, spec)
-    sized = {"size": size} if "size" in options(find(part, name)) else {}
-    return {"name": name, **sized, **given}
+    known = options(find(part, name))
+    return {"name": name, **{option: value for option, value in usual.items() if option in known}, **given}

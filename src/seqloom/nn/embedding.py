@@ -1,10 +1,17 @@
-"""A vocabulary as vectors."""
+"""A vocabulary as vectors, and what training does to them."""
+
+from typing import Annotated
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
-from seqloom.batch import PAD
-from seqloom.errors import SizeError
+from seqloom.batch import END, PAD, UNKNOWN
+from seqloom.errors import OptionError, SizeError
+from seqloom.nn.dropout import Dropout
+
+Deviation = Annotated[float, Field(ge=0)]
+"""A standard deviation."""
 
 
 class Embedding(nn.Embedding):
@@ -21,6 +28,36 @@ class Embedding(nn.Embedding):
             return super().forward(ids)
         except IndexError:
             raise outside_vocabulary(ids, self.num_embeddings) from None
+
+
+class Regularised(nn.Module):
+    """Ids to embeddings; in training, with some of them hidden or blurred, so that a model does not rely on each.
+
+    The table is given with every call, since two sides that share one may be regularised each in its own way.
+
+    dropout: the share of an embedding's entries that are zero.
+    noise: the standard deviation of Gaussian noise on every entry; one of an embedding at first has 1/√size.
+    word_dropout: the share of tokens that are replaced by UNKNOWN (Bowman et al. 2016); never PAD, START or END.
+    """
+
+    def __init__(self, *, dropout: float = 0.0, noise: float = 0.0, word_dropout: float = 0.0) -> None:
+        super().__init__()
+        if not noise >= 0:
+            raise OptionError(f"noise={noise} must be at least 0: it is a standard deviation")
+        if not 0 <= word_dropout <= 1:
+            raise OptionError(f"word_dropout={word_dropout} must lie between 0 and 1")
+        self.dropout = Dropout(dropout)
+        self.noise = noise
+        self.word_dropout = word_dropout
+
+    def forward(self, ids: Tensor, embedding: Embedding) -> Tensor:
+        if self.training and self.word_dropout > 0:
+            hidden = torch.rand(ids.shape, device=ids.device) < self.word_dropout
+            ids = ids.masked_fill(hidden & (ids > END), UNKNOWN)
+        e: Tensor = embedding(ids)
+        if self.training and self.noise > 0:
+            e = e + self.noise * torch.randn_like(e)
+        return self.dropout(e)  # type: ignore[no-any-return]
 
 
 def outside_vocabulary(ids: Tensor, vocabulary: int) -> SizeError:

@@ -12,7 +12,7 @@ from seqloom.nn.dropout import Dropout
 from seqloom.nn.memory import CellState
 from seqloom.nn.order import Order
 from seqloom.nn.probe import Probe, silent, within
-from seqloom.nn.unrolled import UnrolledCell
+from seqloom.nn.unrolled import UnrolledCell, autocast_type
 from seqloom.registry import Count, Share, Spec, build
 
 
@@ -66,6 +66,10 @@ def _loop(
 def _twin(
     cell: Cell, x_BSE: Tensor, state: CellState, mask: Tensor | None, backward: bool
 ) -> tuple[Tensor, CellState]:
+    if autocast_type(x_BSE.device) is not None:  # not every processor has the fused recurrences in another type
+        full = cell.recurrent.dtype
+        with torch.autocast(x_BSE.device.type, enabled=False):
+            return _twin(cell, x_BSE.to(full), tuple(part.to(full) for part in state), mask, backward)
     if mask is None:
         h_BSH, state = cell.run_twin(x_BSE.flip(1) if backward else x_BSE, state, None)
         return h_BSH.flip(1) if backward else h_BSH, state

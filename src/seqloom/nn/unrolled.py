@@ -7,6 +7,9 @@ its cost can. If W is the same at every step and z_t is known beforehand, then o
 
 the gradient of W is one large product of what arrives at Z with all the x_t, not T small ones and as many sums. So
 inside the loop W is a constant, and its gradient is attached to Z.
+
+Under autocast the products inside the loop are of its type, as elsewhere. Autocast itself would convert W anew at
+every step, as it only remembers parameters; so here it is converted once.
 """
 
 from collections.abc import Sequence
@@ -30,7 +33,7 @@ class UnrolledLinear:
     """
 
     def __init__(self, z_BTZ: Tensor, weights: Sequence[tuple[Tensor, slice]]) -> None:
-        self.weights = [weight.detach() for weight, _ in weights]
+        self.weights = [_constant(weight) for weight, _ in weights]
         self.inputs: list[dict[int, Tensor]] = [{} for _ in weights]
         for (weight, columns), inputs in zip(weights, self.inputs, strict=True):
             z_BTZ = _attached(z_BTZ, weight, inputs, partial(_weight_gradient, columns))
@@ -82,7 +85,7 @@ class UnrolledContext:
     """context_t = Σ_s w_ts · value_s for the steps of a loop; what is attached here is the values' gradient."""
 
     def __init__(self, values_BSH: Tensor, steps: int) -> None:
-        self.values_BSH = values_BSH.detach()
+        self.values_BSH = _constant(values_BSH)
         self.weights: dict[int, Tensor] = {}
         B, _, H = values_BSH.shape
         zeros_BTH = values_BSH.new_zeros(1, 1, 1).expand(B, steps, H)
@@ -95,13 +98,25 @@ class UnrolledContext:
         return torch.baddbmm(self.zeros_T[t], weights_B1S, self.values_BSH)
 
 
+def autocast_type(device: torch.device) -> torch.dtype | None:
+    """What autocast computes products in on a device; None: it is off."""
+    kind = device.type
+    on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return torch.get_autocast_dtype(kind) if on else None
+
+
+def _constant(tensor: Tensor) -> Tensor:
+    """A tensor as what a loop multiplies with: without a gradient, and of autocast's type where that is on."""
+    return tensor.detach().to(autocast_type(tensor.device) or tensor.dtype)
+
+
 def _weight_gradient(columns: slice, grad_BTZ: Tensor, inputs: dict[int, Tensor]) -> Tensor:
-    x_BTX = torch.stack([inputs[t] for t in range(len(inputs))], 1)
+    x_BTX = torch.stack([inputs[t].to(grad_BTZ.dtype) for t in range(len(inputs))], 1)
     return grad_BTZ[..., columns].flatten(0, 1).t() @ x_BTX.flatten(0, 1)
 
 
 def _values_gradient(grad_BTH: Tensor, weights: dict[int, Tensor]) -> Tensor:
-    return torch.cat([weights[t] for t in range(len(weights))], 1).mT @ grad_BTH
+    return torch.cat([weights[t].to(grad_BTH.dtype) for t in range(len(weights))], 1).mT @ grad_BTH
 
 
 class _Attach(torch.autograd.Function):

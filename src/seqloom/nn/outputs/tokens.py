@@ -6,8 +6,7 @@ from torch.nn import functional as F
 
 from seqloom.batch import PAD, START
 from seqloom.errors import OptionError, SizeError
-from seqloom.nn.dropout import Dropout
-from seqloom.nn.embedding import Embedding, outside_vocabulary
+from seqloom.nn.embedding import Deviation, Embedding, Regularised, outside_vocabulary
 from seqloom.nn.memory import Memory, Step
 from seqloom.nn.outputs.base import Loss, Output
 from seqloom.nn.outputs.cross_entropy import linear_cross_entropy
@@ -26,6 +25,8 @@ class TokenOutput(Output):
 
     size: of a target embedding, which is what is fed back.
     dropout: on target embeddings.
+    noise: the standard deviation of Gaussian noise on target embeddings, in training.
+    word_dropout: the share of fed tokens that training replaces by the unknown one (Bowman et al. 2016).
     tied: W *is* the table of target embeddings (Press and Wolf 2017); f must have their size.
     label_smoothing: ε (Szegedy et al. 2016), in training only.
     """
@@ -36,6 +37,8 @@ class TokenOutput(Output):
         *,
         size: Count = 256,
         dropout: Share = 0.0,
+        noise: Deviation = 0.0,
+        word_dropout: Share = 0.0,
         tied: bool = False,
         label_smoothing: Share = 0.0,
     ) -> None:
@@ -45,7 +48,7 @@ class TokenOutput(Output):
         self.input_size = size
         self.label_smoothing = label_smoothing
         self.embedding = Embedding(vocabulary, size)
-        self.dropout = Dropout(dropout)
+        self.regularised = Regularised(dropout=dropout, noise=noise, word_dropout=word_dropout)
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         self.tied = tied
 
@@ -77,7 +80,7 @@ class TokenOutput(Output):
         return torch.full((len(memory),), START, device=memory.mask.device)
 
     def feed(self, value: Tensor) -> Tensor:
-        return self.dropout(self.embedding(value))  # type: ignore[no-any-return]
+        return self.regularised(value, self.embedding)  # type: ignore[no-any-return]
 
     def loss(
         self, features_BTH: Tensor, weights_BTS: Tensor | None, memory: Memory, target: Tensor, mask_BT: Tensor

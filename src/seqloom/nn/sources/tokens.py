@@ -2,8 +2,7 @@
 
 from torch import Tensor
 
-from seqloom.nn.dropout import Dropout
-from seqloom.nn.embedding import Embedding
+from seqloom.nn.embedding import Deviation, Embedding, Regularised
 from seqloom.nn.sources.base import Source
 from seqloom.registry import Count, Share, register
 
@@ -16,16 +15,27 @@ class TokenSource(Source):
 
     size: of an embedding.
     dropout: on embeddings.
+    noise: the standard deviation of Gaussian noise on embeddings, in training.
+    word_dropout: the share of tokens that training replaces by the unknown one (Bowman et al. 2016).
     reverse: read the source backwards, which brings its first words near the target's first (Sutskever et al.
         2014). Results are put back in the order of the source.
     """
 
-    def __init__(self, vocabulary: int, *, size: Count = 256, dropout: Share = 0.0, reverse: bool = False) -> None:
+    def __init__(
+        self,
+        vocabulary: int,
+        *,
+        size: Count = 256,
+        dropout: Share = 0.0,
+        noise: Deviation = 0.0,
+        word_dropout: Share = 0.0,
+        reverse: bool = False,
+    ) -> None:
         super().__init__()
         self.output_size = size
         self.reverse = reverse
         self.embedding = Embedding(vocabulary, size)
-        self.dropout = Dropout(dropout)
+        self.regularised = Regularised(dropout=dropout, noise=noise, word_dropout=word_dropout)
 
     def forward(self, source: Tensor) -> Tensor:
-        return self.dropout(self.embedding(source))  # type: ignore[no-any-return]
+        return self.regularised(source, self.embedding)  # type: ignore[no-any-return]

@@ -1,0 +1,206 @@
+"""A corpus of 10 million made pairs: compiled in bounded memory, open at once, and never waited for.
+
+    .venv/bin/python benchmarks/prepare.py                        # 10 million pairs: about 3 GB in --work
+    .venv/bin/python benchmarks/prepare.py --pairs 100000 --multi30k FOLDER
+
+The pairs are made of 50,000 made words with frequencies as Zipf has them, and of lengths like those of Multi30k
+(log-normal with mean 14 and deviation 4.6, correlated by 0.87), line-aligned in two files. Each stage is a process of
+its own, so that each has a peak of its own:
+
+    prepare   ``prepare`` with BPE of 8,000 on each side
+    start     what training does before its first step: import, open the corpus, plan an epoch, make a batch
+    train     steps of ``bahdanau`` at size 256 on batches of 4,096 tokens, made by ``Prefetch``: how long the model
+              waits for them
+
+Memory is the peak of the resident set; of a mapped file the pages that were touched count, although the system may
+take them back at any time. With ``--multi30k FOLDER``, which has train.de and train.en, the share of padding on it is
+measured too.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from harness.environment import BENCHMARKS
+from harness.results import machine
+
+WORDS = 50_000
+CHUNK = 100_000
+TOKENS = 4096
+STEPS = 10
+Figures = dict[str, float]
+
+
+def make_pairs(folder: str, pairs: int) -> Figures:
+    """Write ``pairs`` line-aligned pairs, the same at every call."""
+    random = np.random.default_rng(0)
+    letters = np.array(list("etaoinshrdlucmfwygpbvk"))
+    lexicon = np.array(["".join(random.choice(letters, n)) for n in random.integers(2, 11, WORDS)], dtype=object)
+    chances = np.cumsum(1 / np.arange(1, WORDS + 1))
+    variance = np.log(1 + (4.6 / 14) ** 2)
+    covariance = variance * np.array([[1, 0.87], [0.87, 1]])
+    files = [open(Path(folder) / f"train.{side}", "w", encoding="utf-8") for side in ("source", "target")]  # noqa: SIM115
+    for begin in range(0, pairs, CHUNK):
+        logs = random.multivariate_normal([np.log(14) - variance / 2] * 2, covariance, min(CHUNK, pairs - begin))
+        for file, lengths in zip(files, np.exp(logs.T).round().clip(4, 40).astype(int), strict=True):
+            drawn = np.searchsorted(chances, random.random(lengths.sum()) * chances[-1])
+            words = iter(lexicon[drawn])
+            file.writelines(" ".join(islice(words, int(length))) + ".\n" for length in lengths)
+    for file in files:
+        file.close()
+    return {"text_gb": sum(os.path.getsize(file.name) for file in files) / 1e9}
+
+
+def prepare_them(folder: str, pairs: int) -> Figures:
+    """Compile the made pairs."""
+    from seqloom.data.prepare import prepare
+    from seqloom.data.readers import Files
+
+    before = _megabytes("VmRSS")
+    begin = time.perf_counter()
+    prepared = prepare(Path(folder) / "corpus", Files.of(f"{folder}/train.{{source,target}}"))
+    taken = time.perf_counter() - begin
+    size = sum(file.stat().st_size for file in (Path(folder) / "corpus").iterdir())
+    return {
+        "prepare_s": taken,
+        "pairs_per_s": pairs / taken,
+        "prepare_peak_mb": _megabytes("VmHWM"),
+        "prepare_peak_above_imports_mb": _megabytes("VmHWM") - before,
+        "corpus_gb": size / 1e9,
+        "kept_pairs": len(prepared.train),
+    }
+
+
+def start(folder: str, pairs: int) -> Figures:
+    """From nothing to the first batch."""
+    times = [time.perf_counter()]
+    from seqloom.data.batches import Batching
+    from seqloom.data.prepare import Prepared
+
+    times.append(time.perf_counter())
+    before = _megabytes("VmRSS")
+    corpus = Prepared.open(Path(folder) / "corpus").train
+    times.append(time.perf_counter())
+    batching = Batching(corpus.source_lengths, corpus.target_lengths, tokens=TOKENS, seed=1)
+    plan = batching.plan(0)
+    times.append(time.perf_counter())
+    corpus.batch(plan[0])
+    times.append(time.perf_counter())
+    peak = _megabytes("VmHWM") - before
+    for indices in plan[:1000]:
+        corpus.batch(indices)
+    per_batch = (time.perf_counter() - times[-1]) / len(plan[:1000])
+    imports, opening, planning, first = np.diff(times)
+    return {
+        "import_s": imports,
+        "open_s": opening,
+        "plan_s": planning,
+        "first_batch_s": first,
+        "start_s": times[-1] - times[0],
+        "start_peak_above_imports_mb": peak,
+        "ms_per_batch": per_batch * 1e3,
+        "padding_share": batching.padding_share(plan),
+    }
+
+
+def train(folder: str, pairs: int) -> Figures:
+    """Real training steps on prefetched batches."""
+    import torch
+
+    from seqloom import build_model
+    from seqloom.data.batches import Batching
+    from seqloom.data.prefetch import Prefetch
+    from seqloom.data.prepare import Prepared
+
+    torch.manual_seed(0)
+    prepared = Prepared.open(Path(folder) / "corpus")
+    corpus, tokenizers = prepared.train, prepared.tokenizers
+    model = build_model(
+        "bahdanau", source_vocabulary=len(tokenizers.source), target_vocabulary=len(tokenizers.target), size=256
+    ).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
+    plan = Batching(corpus.source_lengths, corpus.target_lengths, tokens=TOKENS, seed=1).plan(0)
+    with Prefetch(corpus.batch(indices) for indices in plan[: STEPS + 1]) as batches:
+        next(batches)  # of the first, no model can be spared the making
+        first, begin = batches.waited, time.perf_counter()
+        for batch in batches:
+            model.loss(batch).mean.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        taken = time.perf_counter() - begin
+    return {"waiting_share": (batches.waited - first) / taken, "ms_per_step": taken / STEPS * 1e3}
+
+
+def padding(folder: str, data: str) -> Figures:
+    """The share of padding on Multi30k."""
+    from seqloom.data.batches import Batching
+    from seqloom.data.prepare import prepare
+    from seqloom.data.readers import Files
+
+    corpus = prepare(Path(folder) / "multi30k", Files.of(f"{data}/train.{{de,en}}")).train
+    shares = {}
+    for unit, size in (("tokens", TOKENS), ("sentences", 64)):
+        batching = Batching(corpus.source_lengths, corpus.target_lengths, seed=1, **{unit: size})  # type: ignore[arg-type]
+        shares[f"multi30k_padding_{size}_{unit}"] = max(batching.padding_share(batching.plan(e)) for e in range(3))
+    return shares
+
+
+def apart(stage: Callable[..., Figures], *arguments: Any) -> Figures:
+    """What a stage measures in a new process of its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(stage, arguments)
+
+
+def _megabytes(field: str) -> float:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) / 1024
+    raise LookupError(f"/proc/self/status has no {field}")
+
+
+def measured(options: argparse.Namespace) -> Iterator[Figures]:
+    """The figures of one stage after the other."""
+    with tempfile.TemporaryDirectory(dir=options.work) as folder:
+        for stage in (make_pairs, prepare_them, start, train):
+            yield apart(stage, folder, options.pairs)
+        if options.multi30k:
+            yield apart(padding, folder, str(options.multi30k))
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Compiling and using a large corpus.")
+    parser.add_argument("--pairs", type=int, default=10_000_000, help="how many to make (%(default)s)")
+    parser.add_argument("--work", type=Path, help="folder for the made files; by default the system's temporary one")
+    parser.add_argument("--multi30k", type=Path, metavar="FOLDER", help="has train.de and train.en: measure padding")
+    parser.add_argument("--out", type=Path, help="folder for the results; by default they are only printed")
+    options = parser.parse_args()
+    text = f"{machine(len(os.sched_getaffinity(0)))}\n"
+    print(text)
+    record: Figures = {"pairs": options.pairs}
+    for figures in measured(options):
+        record |= figures
+        lines = "".join(f"{name:32}{value:>14,.4g}\n" for name, value in figures.items())
+        print(lines, end="", flush=True)
+        text += lines
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "prepare.json").write_text(json.dumps([record], indent=1) + "\n", encoding="utf-8")
+        (options.out / "prepare.txt").write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

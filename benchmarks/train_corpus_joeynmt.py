@@ -1,0 +1,101 @@
+"""The worker of ``train_corpus.py`` for JoeyNMT: its own reading, batches, model and training loop."""
+
+import logging
+import time
+from pathlib import Path
+from typing import Any
+
+from harness.worker import answer
+from joeynmt.batch import Batch
+from joeynmt.config import parse_global_args, set_validation_args
+from joeynmt.helpers import set_seed
+from joeynmt.prediction import prepare
+from joeynmt.training import TrainManager
+
+NEVER = 10**9
+
+
+class TimedManager(TrainManager):
+    """JoeyNMT's trainer, with the time at which every batch was ready, and its target tokens."""
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.ready: list[float] = []
+        self.tokens: list[int] = []
+
+    def _train_step(self, batch: Batch) -> tuple[float, int]:
+        self.ready.append(time.perf_counter())
+        self.tokens.append(batch.ntokens)  # without padding and START, with END
+        return super()._train_step(batch)
+
+
+def describe(corpus: str, folder: str, sizes: dict[str, Any], *, seed: int, steps: int) -> dict[str, Any]:
+    """A JoeyNMT configuration: files of tokens separated by spaces, no validation."""
+    stack = {
+        "type": "recurrent",
+        "rnn_type": "lstm",
+        "num_layers": 1,
+        "hidden_size": sizes["hidden"],
+        "dropout": sizes["dropout"],
+        "embeddings": {"embedding_dim": sizes["embedding"], "dropout": sizes["dropout"]},
+    }
+    decoder = {"attention": "bahdanau", "input_feeding": True, "init_hidden": "bridge", "hidden_dropout": 0.0}
+    return {
+        "name": "train_corpus",
+        "model_dir": folder,
+        "use_cuda": False,
+        "random_seed": seed,
+        "data": {
+            "train": f"{corpus}/train",
+            "dev": f"{corpus}/dev",
+            "src": {"lang": "de", "level": "word"},
+            "trg": {"lang": "en", "level": "word"},
+        },
+        "model": {"encoder": stack | {"bidirectional": True}, "decoder": stack | decoder},
+        "training": {
+            "batch_size": sizes["batch"],
+            "batch_type": "sentence",
+            "normalization": "tokens",
+            "optimizer": "adam",
+            "learning_rate": sizes["rate"],
+            "clip_grad_norm": sizes["clip"],
+            "scheduling": "exponential",  # it wants one; this one acts between epochs only
+            "epochs": NEVER,
+            "updates": steps,
+            "logging_freq": 100,
+            "validation_freq": 100 * NEVER,
+        },
+        "testing": {},
+    }
+
+
+def train(
+    *, case: str, corpus: str, folder: str, sizes: dict[str, Any], seed: int, warm_up: int, span: int
+) -> dict[str, Any]:
+    """Train on a corpus, and time ``span`` updates with the making of their batches, after a ``warm_up``."""
+    args = parse_global_args(describe(corpus, folder, sizes, seed=seed, steps=warm_up + span + 1), mode="train")
+    set_seed(seed)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    model, training, dev, _ = prepare(args, rank=0, mode="train")
+    manager = TimedManager(
+        rank=0,
+        model=model,
+        model_dir=args.model_dir,
+        device=args.device,
+        autocast=args.autocast,
+        seed=args.seed,
+        train_args=args.train,
+        dev_args=set_validation_args(args.test),
+    )
+    manager.train_and_validate(train_data=training, valid_data=dev)
+    timed = slice(warm_up, warm_up + span)
+    return {
+        "tokens": sum(manager.tokens[timed]),
+        "seconds": manager.ready[timed.stop] - manager.ready[timed.start],
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+    }
+
+
+if __name__ == "__main__":
+    logging.disable(logging.INFO)
+    answer({"train": train})

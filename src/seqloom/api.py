@@ -1,0 +1,184 @@
+"""The one door: ``fit`` and ``load`` give a ``Model`` that predicts, scores and evaluates."""
+
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+from seqloom.config import Config, make_config, merge
+from seqloom.data.readers import Example, Files, read
+from seqloom.data.tokenizers import Tokenizers
+from seqloom.errors import InputError, OptionError
+from seqloom.metrics import Answers, Comparison, Metric, Report, compare, evaluate
+from seqloom.predictor import Answer, Predictor, Score
+from seqloom.registry import Spec, build, check, find, split
+from seqloom.train.display import Display, display_for
+from seqloom.train.folder import RunFolder
+from seqloom.train.start import ALSO, device, load_network, train
+
+Pairs = Sequence[tuple[str, str]] | Sequence[Example]
+Data = str | Sequence[str] | Files | Pairs
+
+
+class Model:
+    """A trained model.
+
+    config: how it was made. tokenizers: of both sides. network: the torch module.
+    """
+
+    def __init__(self, config: Config, tokenizers: Tokenizers, predictor: Predictor) -> None:
+        self.config = config
+        self.tokenizers = tokenizers
+        self.predictor = predictor
+
+    @property
+    def network(self) -> Any:
+        """The torch module."""
+        return self.predictor.network
+
+    @overload
+    def predict(self, sources: str, *, search: Spec | None = None, **options: Any) -> str: ...
+    @overload
+    def predict(self, sources: Iterable[str], *, search: Spec | None = None, **options: Any) -> list[str]: ...
+    def predict(self, sources: str | Iterable[str], *, search: Spec | None = None, **options: Any) -> str | list[str]:
+        """The best answer to a source, or to each of several.
+
+        search: how it is found, by name or with options; by default as the run's configuration says.
+        options: of the search, for example ``width=10``.
+        """
+        if isinstance(sources, str):
+            return self.answers([sources], search=search, **options)[0][0].text
+        return [found[0].text for found in self.answers(list(sources), search=search, **options)]
+
+    def answers(self, sources: Sequence[str], *, search: Spec | None = None, **options: Any) -> list[list[Answer]]:
+        """All answers to each source, best first, with tokens, log-probabilities and attention."""
+        return self.predictor.answers(sources, self._search(search, options))
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Score]:
+        """The log-probability of every target given its source, in sum and by token."""
+        return self.predictor.scores(sources, targets)
+
+    def answer_data(self, data: Data, *, search: Spec | None = None, **options: Any) -> Answers:
+        """The model's answers to data with references: what metrics are computed from."""
+        examples = list(examples_of(data))
+        if not examples:
+            raise InputError("there is nothing to evaluate on: the data holds no pair")
+        references = [(e.target, *e.references) for e in examples]
+        answers = self.predictor.judged([e.source for e in examples], references, self._search(search, options))
+        assert answers is not None
+        return answers
+
+    def evaluate(
+        self,
+        data: Data,
+        *,
+        metrics: Sequence[Spec] | None = None,
+        search: Spec | None = None,
+        bootstrap: int = 1000,
+        **options: Any,
+    ) -> Report:
+        """How good the answers to some data are: each metric with its interval, and by the source's length."""
+        return evaluate(self.answer_data(data, search=search, **options), self.metrics(metrics), bootstrap=bootstrap)
+
+    def compare(
+        self,
+        other: "Model",
+        data: Data,
+        *,
+        metrics: Sequence[Spec] | None = None,
+        search: Spec | None = None,
+        **options: Any,
+    ) -> Comparison:
+        """This model against another on the same data, with a paired test of significance."""
+        ours, theirs = (model.answer_data(data, search=search, **options) for model in (self, other))
+        return compare(ours, theirs, self.metrics(metrics))
+
+    def metrics(self, specs: Sequence[Spec] | None) -> list[Metric]:
+        """Metrics by name; by default those that suit the target's kind of text."""
+        kind = self.tokenizers.target.spec["name"]
+        usual = [*ALSO.get(kind, ("exact",)), "exact", "token_accuracy", "perplexity"]
+        if kind in ("bpe", "unigram", "word"):
+            usual.insert(2, "ter")
+        return [build("metric", spec) for spec in (specs or list(dict.fromkeys(usual)))]
+
+    def _search(self, spec: Spec | None, options: Mapping[str, Any]) -> Any:
+        name, given = split("search", self.config.search if spec is None else spec)
+        if "name" in options:
+            raise OptionError("search is chosen by search=…, not by name=…")
+        cls = find("search", name)
+        return cls(**check(f"search {name!r}", cls, {**given, **options}))
+
+
+def load(folder: str | Path, *, device_name: str = "auto") -> Model:
+    """The trained model of a run's folder."""
+    run = RunFolder(Path(folder))
+    config = run.read_config()
+    if not run.weights.exists():
+        raise OptionError(f"{folder} has no weights yet: train it to an end, or stop it by Ctrl-C")
+    tokenizers = Tokenizers.load(run.tokenizer)
+    network = load_network(run, config, len(tokenizers.source), len(tokenizers.target)).to(device(device_name))
+    return Model(config, tokenizers, Predictor(network, tokenizers))
+
+
+def fit(
+    pairs: Pairs,
+    *,
+    dev: Pairs | None = None,
+    preset: str | None = None,
+    size: int | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    quiet: bool = False,
+    display: Display | None = None,
+) -> Model:
+    """Train a model on pairs of source and target.
+
+    dev: what to judge by; by default a part of the pairs is held out.
+    preset, size: of the model; by default what suits the amount of data.
+    settings: anything else of a configuration, by path: ``{"train.epochs": 10, "model.encoder.layers": 2}``.
+    out: the folder to keep the run in; by default it is not kept.
+    quiet: show nothing on the way.
+    """
+    by_path: dict[str, Any] = {}
+    for path, value in (settings or {}).items():
+        by_path = merge(by_path, nested(path, value))
+    model = {k: v for k, v in (("preset", preset), ("size", size)) if v is not None}
+    config = make_config({"model": model}, by_path)
+    display = display or (Display() if quiet else display_for())
+    try:
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = train(
+                config,
+                Path(out) if out is not None else Path(temporary) / "run",
+                display=display,
+                train_examples=list(examples_of(pairs)),
+                dev_examples=None if dev is None else list(examples_of(dev)),
+                command="seqloom.fit(…)",
+            )
+            return load(folder.path)
+    finally:
+        display.close()
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    """``a.b`` and a value as nested mappings."""
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return dict(value)
+
+
+def examples_of(data: Data) -> Iterable[Example]:
+    """Examples from files or from plain pairs."""
+    if isinstance(data, Files):
+        return read(data)
+    if isinstance(data, str) or (data and isinstance(data[0], str)):
+        return read(Files.of(data))  # type: ignore[arg-type]
+    return [_example(number, pair) for number, pair in enumerate(data)]
+
+
+def _example(number: int, pair: Any) -> Example:
+    if isinstance(pair, Example):
+        return pair
+    if not (isinstance(pair, Sequence) and len(pair) == 2 and all(isinstance(side, str) for side in pair)):
+        raise InputError(f"pair {number} is {pair!r}: a pair is (source, target), both text")
+    return Example(*pair)

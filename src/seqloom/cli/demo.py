@@ -1,0 +1,73 @@
+"""``seqloom demo``."""
+
+import shlex
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import typer
+
+SETTINGS: dict[str, Any] = {
+    "model": {"preset": "recurrent", "size": 128, "dropout": 0.1},
+    "train": {"batch_sentences": 64, "epochs": 2, "evaluate_every": 250, "optimiser": {"rate": 3e-3}},
+    "search": "greedy",
+}
+SHOWN = (
+    "en_US 1/2/2024",
+    "en_GB 1/2/2024",
+    "de_DE Freitag, 13. Juni 1969",
+    "ja_JP 2031年12月24日",
+    "ar_EG ٢٥ يناير ٢٠١١",
+)
+
+
+def demo(
+    out: Annotated[Path | None, typer.Option(help="Keep the run in this folder.")] = None,
+) -> None:
+    """Train on dates as people write them, in two minutes, and show what was learned."""
+    from rich.console import Console
+
+    from seqloom.api import load
+    from seqloom.cli.draw import alignment
+    from seqloom.config import make_config
+    from seqloom.data.readers import Example
+    from seqloom.registry import build
+    from seqloom.train.display import display_for
+    from seqloom.train.start import train
+
+    console = Console(highlight=False)
+    task = build("task", "dates")
+    console.print("[bold]Dates as people write them → ISO 8601.[/] For example:")
+    for source, target in task.test[:3]:
+        console.print(f"    {source}  →  {target}", markup=False)
+    display = display_for()
+    with TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "dates" if out is None else out
+        try:
+            train(
+                make_config(SETTINGS),
+                folder,
+                display=display,
+                train_examples=[Example(*pair) for pair in task.train],
+                dev_examples=[Example(*pair) for pair in task.dev],
+                command="seqloom demo",
+            )
+        finally:
+            display.close()
+        model = load(folder)
+    answers = model.predict([source for source, _ in task.test])
+    right = sum(answer == target for answer, (_, target) in zip(answers, task.test, strict=True))
+    console.print(f"\nexact match on {len(task.test):,} unseen dates: {100 * right / len(task.test):.1f} %\n")
+    for (answer,) in model.answers(SHOWN):
+        console.print(f"{''.join(answer.source_tokens)}  →  [bold]{answer.text}[/]")
+        if answer.weights is not None:
+            console.print(alignment(answer.source_tokens, [*answer.tokens, "·"], answer.weights.tolist()))
+    where = "RUN" if out is None else shlex.quote(str(out))
+    console.print(
+        "What to try next:\n"
+        + ("" if out is not None else "    seqloom demo --out RUN                        keep the run\n")
+        + f"    echo 'fr_FR 14 juillet 1789' | seqloom predict {where}   use it\n"
+        "    seqloom train --train data.tsv --out runs/mine      train on pairs of your own\n"
+        "    seqloom parts                                       everything a model can be made of",
+        markup=False,
+    )

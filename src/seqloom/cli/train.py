@@ -1,0 +1,58 @@
+"""``seqloom train``."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from seqloom.cli.options import Assignments, Code, DevFiles, Preset, TrainFiles
+
+INTERRUPTED = 130
+"""The exit code of what was stopped by Ctrl-C, as shells have it: what was to come next should not."""
+
+
+def train(
+    config: Annotated[Path | None, typer.Argument(help="A configuration in YAML; seqloom config prints one.")] = None,
+    train: TrainFiles = None,
+    dev: DevFiles = None,
+    out: Annotated[Path | None, typer.Option(help="The folder that the run will be.")] = None,
+    preset: Preset = None,
+    assign: Assignments = None,
+    resume: Annotated[Path | None, typer.Option(help="Go on with this run.")] = None,
+    code: Code = None,
+) -> None:
+    """Train a model."""
+    from seqloom.config import make_config, merge, read_config, settings
+    from seqloom.errors import OptionError
+    from seqloom.registry import import_file
+    from seqloom.train.display import display_for
+    from seqloom.train.start import resume as go_on
+    from seqloom.train.start import train as begin
+
+    if code is not None:
+        import_file(code)
+    changes = settings(assign or [])
+    display = display_for()
+    try:
+        if resume is not None:
+            if config or train or dev or out or preset:
+                raise OptionError(
+                    "--resume goes on with a run as it is: only --set train.updates=… and the like go with it"
+                )
+            folder = go_on(resume, changes, display=display)
+        else:
+            given: dict[str, Any] = {"data": {k: v for k, v in (("train", train), ("dev", dev)) if v}}
+            if preset is not None:
+                given["model"] = {"preset": preset}
+            layers = [read_config(config)] if config is not None else []
+            if out is None:
+                raise OptionError("say where the run is to be: --out runs/NAME")
+            made = make_config(*layers, merge(given, changes))
+            folder = begin(made, out, display=display, command=shlex.join(["seqloom", *sys.argv[1:]]))
+    finally:
+        display.close()
+    print(folder.path)
+    if not folder.finished:
+        raise typer.Exit(INTERRUPTED)

@@ -1,0 +1,172 @@
+"""A run's configuration: what there is to set, from YAML, from ``--set a.b=value``, and back to YAML.
+
+A field that is null is chosen to suit the data when a run begins; the run's own ``config.yaml`` then holds what was
+chosen.
+"""
+
+import io
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from seqloom.errors import OptionError, unknown
+from seqloom.registry import Count, Natural, Share
+
+PartSpec = str | dict[str, Any]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """Part of a configuration: unknown keys are refused, and what is set later is checked too."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=True)
+
+
+def option(default: Any, description: str) -> Any:
+    """A setting: its default, of which everyone gets a copy, and what it means."""
+    return Field(default_factory=lambda: deepcopy(default), description=description)
+
+
+class DataConfig(Section):
+    """Where the pairs are, and how text becomes tokens."""
+
+    train: list[str] | None = option(None, "one file of pairs, line-aligned files, or a prepared folder")
+    dev: list[str] | None = option(None, "the same, to judge by; null: a part of train is held out")
+    format: Literal["lines", "tsv", "jsonl", "parquet"] | None = option(None, "null: from the name")
+    columns: list[str | int] | None = option(None, "of source and target in a file of pairs")
+    header: bool = option(False, "whether a TSV's first line names its columns")
+    empty: Literal["skip", "refuse"] = option("skip", "what to do with a pair that has an empty side")
+    max_length: Count = option(250, "in tokens; training pairs with a longer side are left out")
+    source: PartSpec | None = option(None, "the tokenizer of the source (seqloom parts tokenizer)")
+    target: PartSpec | None = option(None, "the tokenizer of the target")
+    shared: bool = option(False, "one tokenizer, trained on both sides")
+
+
+class TrainConfig(Section):
+    """How a model is trained."""
+
+    updates: Count | None = option(None, "how many steps of the optimiser at most")
+    epochs: Count | None = option(None, "how many times through the data at most")
+    batch_tokens: Count | None = option(None, "the padded size of a batch, on its longer side; or …")
+    batch_sentences: Count | None = option(None, "… how many pairs are in it")
+    accumulate: Count = option(1, "batches to an update; the loss is the mean over all their tokens")
+    optimiser: PartSpec | None = option(None, "seqloom parts optimiser")
+    schedule: PartSpec | None = option(None, "of the learning rate (seqloom parts schedule)")
+    clip: Annotated[float, Field(ge=0)] = option(1.0, "the gradient's largest norm; 0: any")
+    sampling: PartSpec | None = option(None, "scheduled sampling; null: teacher forcing throughout")
+    metric: PartSpec | None = option(None, "decides on dev what is best (seqloom parts metric)")
+    evaluate_every: Count | None = option(None, "updates between two evaluations on dev")
+    patience: Natural | None = option(None, "evaluations without a new best before stopping; 0: any")
+    keep: Count | None = option(None, "how many of the best weights are kept, and averaged at the end")
+    moving_average: Share = option(0.0, "decay of an average of the weights, which is used; 0: none")
+    precision: Literal["float32", "bfloat16"] = option("float32", "bfloat16: autocast where it is safe")
+    compile: bool = option(False, "torch.compile; wants a C++ compiler")
+    device: str = option("auto", "cpu, cuda, …; auto: the best that is there")
+    log_every: Count = option(50, "updates between two lines in metrics.jsonl")
+    checkpoint_seconds: Positive = option(60.0, "work that a crash may cost; no result depends on it")
+    tensorboard: bool = option(False, "events for TensorBoard (pip install 'seqloom[tensorboard]')")
+
+
+class Config(Section):
+    """A run."""
+
+    seed: Natural = option(1, "of everything random")
+    model: dict[str, Any] = option({}, "preset, size, dropout, and any part of the model")
+    data: DataConfig = option(DataConfig(), "text")
+    train: TrainConfig = option(TrainConfig(), "training")
+    search: PartSpec = option(
+        {"name": "beam", "width": 5},
+        "how answers are found after training (seqloom parts search); dev is judged greedily",
+    )
+
+
+def make_config(*layers: Mapping[str, Any]) -> Config:
+    """A configuration from nested mappings, the later ones on top."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        merged = merge(merged, layer)
+    try:
+        return Config.model_validate(merged)
+    except ValidationError as error:
+        raise _for_the_person(error) from None
+
+
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two nested mappings as one. A part named anew loses the options that were set for the old one."""
+    merged = dict(below)
+    for key, value in above.items():
+        there = merged.get(key)
+        if isinstance(value, Mapping):
+            base = there if isinstance(there, Mapping) else {} if there is None else {"name": there}
+            if "name" in value and value["name"] != base.get("name", value["name"]):
+                base = {}
+            merged[key] = merge(base, value)
+        elif isinstance(there, Mapping) and isinstance(value, str) and there.get("name", value) == value:
+            merged[key] = {**there, "name": value}  # the same part, by name alone: what was set for it stays
+        else:
+            merged[key] = value
+    return merged
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """A configuration file as a mapping."""
+    try:
+        loaded = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise OptionError(f"{path} does not exist; seqloom config prints a configuration to begin with") from None
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise OptionError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    except OSError as error:
+        raise OptionError(f"{path} can't be read: {error.strerror}") from None
+    if loaded is not None and not isinstance(loaded, dict):
+        raise OptionError(f"{path} holds no settings, but {type(loaded).__name__}: write key: value")
+    return loaded or {}
+
+
+def settings(assignments: Iterable[str]) -> dict[str, Any]:
+    """``["a.b=1", "c=[x, y]"]`` as nested mappings; values are YAML."""
+    merged: dict[str, Any] = {}
+    for assignment in assignments:
+        path, equals, text = assignment.partition("=")
+        if not equals or not all(path.split(".")):
+            raise OptionError(f"--set {assignment}: write it as path=value, for example model.encoder.layers=2")
+        try:
+            value = YAML(typ="safe").load(text)
+        except YAMLError:
+            raise OptionError(f"--set {path}: {text!r} is not a value in YAML") from None
+        for key in reversed(path.split(".")):
+            value = {key: value}
+        merged = merge(merged, value)
+    return merged
+
+
+def to_yaml(value: Any) -> str:
+    """Plain data as YAML, in the order it has."""
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.width = 118
+    yaml.allow_unicode = True
+    text = io.StringIO()
+    yaml.dump(value, text)
+    return text.getvalue()
+
+
+def _for_the_person(error: ValidationError) -> OptionError:
+    first = error.errors()[0]
+    *way, key = [str(part) for part in first["loc"]] or [""]
+    if first["type"] == "extra_forbidden":
+        section: type[BaseModel] = Config
+        for step in way:
+            inner = section.model_fields[step].annotation
+            assert isinstance(inner, type)
+            section = inner
+        where = ".".join(way)
+        problem = unknown(f"setting{f' of {where}' if where else ''}:", key, section.model_fields)
+        return OptionError(str(problem))
+    path = ".".join(str(part) for part in first["loc"] if part not in ("str", "dict[str,any]", "list[str]"))
+    return OptionError(f"{path}={first['input']!r} does not do: {first['msg']}")

@@ -1,0 +1,93 @@
+"""Which examples go together, and making their batches while the model computes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from seqloom.errors import OptionError
+
+POOL = 1 << 20
+BLUR = 1 / 3
+"""How often an example is sorted as if it were one step longer."""
+Indices = npt.NDArray[np.int32]
+Lengths = npt.NDArray[np.integer[Any]]
+
+
+class Batching:
+    """Examples of like length go together, others in every epoch, in an order that only seed and epoch decide.
+
+    All examples are shuffled, then sorted by length, with a little blur, within large pools, so that little is
+    padding; examples of equal lengths stay as they were shuffled. The pools are cut into batches, and the batches of
+    the epoch are shuffled.
+
+    source_lengths, target_lengths: steps of every example, END included where it is one.
+    tokens: the most steps that either side of a batch has, padding included; a longer example is a batch of its own.
+    sentences: the most examples of a batch; with ``sentences`` alone every batch but the last has as many.
+    seed: of all epochs.
+    """
+
+    def __init__(
+        self,
+        source_lengths: Lengths,
+        target_lengths: Lengths,
+        *,
+        tokens: int | None = None,
+        sentences: int | None = None,
+        seed: int,
+    ) -> None:
+        if tokens is None and sentences is None:
+            raise OptionError("a batch has a size: set tokens, sentences, or both")
+        for name, limit in (("tokens", tokens), ("sentences", sentences)):
+            if limit is not None and limit < 1:
+                raise OptionError(f"{name}={limit} makes no batch: take at least 1")
+        self._source = np.asarray(source_lengths, dtype=np.int32)
+        self._target = np.asarray(target_lengths, dtype=np.int32)
+        if self._source.shape != self._target.shape:
+            raise OptionError(f"{len(self._source)} sources and {len(self._target)} targets make no pairs")
+        self.tokens = tokens
+        self.sentences = sentences
+        self.seed = seed
+
+    def plan(self, epoch: int) -> list[Indices]:
+        """The batches of an epoch: indices of examples, every example once."""
+        generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([self.seed, epoch])))
+        order = generator.permutation(np.arange(len(self._source), dtype=np.int32))
+        size = POOL if self.sentences is None else max(POOL // self.sentences, 1) * self.sentences
+        batches: list[Indices] = []
+        for begin in range(0, len(order), size):
+            batches += self._cut(self._sorted(order[begin : begin + size], generator))
+        return [batches[n] for n in generator.permutation(len(batches))]
+
+    def padding_share(self, plan: Sequence[Indices]) -> float:
+        """How much of all steps, of both sides, is padding."""
+        real = sum(int(side[batch].sum()) for batch in plan for side in (self._source, self._target))
+        padded = sum(len(batch) * int(side[batch].max()) for batch in plan for side in (self._source, self._target))
+        return 1 - real / padded
+
+    def _sorted(self, pool: Indices, generator: np.random.Generator) -> Indices:
+        """By the target's length, then the source's: there and back, so that neighbours differ little in both."""
+        # Without some blur, in a small corpus half of an example's neighbours would be its neighbours in every epoch.
+        source, target = (
+            side[pool] + (generator.random(len(pool), dtype=np.float32) < BLUR)
+            for side in (self._source, self._target)
+        )
+        width = int(source.max()) + 1
+        there_and_back = np.where(target % 2, source, width - 1 - source)
+        key = target.astype(np.int64) * width + there_and_back
+        return pool[np.argsort(key.astype(np.min_scalar_type(key.max())), kind="stable")]  # 16 bits sort fastest
+
+    def _cut(self, pool: Indices) -> list[Indices]:
+        """A sorted pool as batches, each as large as may be."""
+        longest = np.maximum(self._source[pool], self._target[pool])
+        batches, begin = [], 0
+        while begin < len(pool):
+            count = len(pool) - begin if self.sentences is None else self.sentences
+            if self.tokens is not None:
+                window = longest[begin : begin + min(count, max(self.tokens // int(longest[begin]), 1))]
+                area = np.maximum.accumulate(window, dtype=np.int64) * np.arange(1, len(window) + 1)
+                count = max(int(np.searchsorted(area, self.tokens, side="right")), 1)
+            batches.append(pool[begin : begin + count])
+            begin += count
+        return batches

@@ -1,0 +1,255 @@
+"""A corpus compiled once: tokenizers trained, texts encoded, everything in one folder that training maps.
+
+tokenizer.json   the tokenizers of both sides
+train.arrow      the training pairs as ids
+dev.arrow        the dev pairs as ids, with their texts
+corpus.json      facts: files, counts, what was skipped and why
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from seqloom.data.corpus import Corpus, CorpusWriter
+from seqloom.data.lines import STDIN
+from seqloom.data.readers import Empty, Example, Files, Skipped, check_characters, read
+from seqloom.data.tokenizers import Tokenizers, train_tokenizers
+from seqloom.errors import InputError, OptionError, WriteError
+from seqloom.registry import Spec
+
+FORMAT = "seqloom corpus"
+VERSION = 1
+FACTS = "corpus.json"
+AT_ONCE = 1 << 13
+"""Pairs that are encoded together: enough for all cores, little enough to hold."""
+
+Pairs = Iterable[Example | Sequence[str]]
+Progress = Callable[[str, int], None]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A folder that ``prepare`` made."""
+
+    folder: Path
+    tokenizers: Tokenizers
+    train: Corpus
+    dev: Corpus | None
+    facts: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: Path | str) -> "Prepared":
+        """The corpus in a folder; it is mapped, not loaded."""
+        home = Path(folder)
+        if not is_prepared(home):
+            raise InputError(f"{home} holds no prepared corpus; make one with seqloom prepare")
+        try:
+            facts = json.loads((home / FACTS).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{home / FACTS} is damaged: {error}; prepare the corpus again") from None
+        if facts.get("format") != FORMAT or facts.get("version") != VERSION:
+            raise InputError(f"{home} was not prepared by this version of seqloom: prepare it again")
+        dev = Corpus.open(home / "dev.arrow") if facts["dev"] is not None else None
+        train = Corpus.open(home / "train.arrow")
+        return cls(home, Tokenizers.load(home / "tokenizer.json"), train, dev, facts)
+
+
+def is_prepared(folder: Path) -> bool:
+    """Whether a folder is one that ``prepare`` made."""
+    return (folder / FACTS).is_file() and (folder / "train.arrow").is_file()
+
+
+def prepare(
+    out: Path | str,
+    train: Files | Pairs,
+    dev: Files | Pairs | None = None,
+    *,
+    source: Spec = "bpe",
+    target: Spec = "bpe",
+    shared: bool = False,
+    max_length: int = 250,
+    empty: Empty = "skip",
+    tokenizers: Tokenizers | None = None,
+    progress: Progress | None = None,
+) -> Prepared:
+    """Compile a corpus into the folder ``out``, which is put in place whole, or not at all.
+
+    train, dev: files, or pairs of texts. What can be read only once (standard input, an iterator) is first written
+        to a temporary file, as it is needed twice.
+    source, target, shared: the tokenizers to train on the training data.
+    max_length: training pairs with more tokens on either side are skipped and counted; dev pairs are all kept.
+    empty: whether pairs with an empty side are skipped and counted, or refused.
+    tokenizers: those to use, instead of training some.
+    progress: called with what is being done and how many pairs it has been done to.
+    """
+    home = Path(out)
+    for files in (train, dev):
+        if isinstance(files, Files):
+            files.check()
+    if all(isinstance(files, Files) and STDIN in files.paths for files in (train, dev)):
+        raise OptionError("standard input (-) can be the training data or the dev data, not both")
+    if home.exists() and not is_prepared(home) and not (home.is_dir() and not any(home.iterdir())):
+        raise OptionError(f"{home} is there and is no prepared corpus, so it is not overwritten: name another folder")
+    with _beside(home) as folder:
+        training = _Data(train, empty, folder / "train.spool", progress)
+        if tokenizers is None:
+            tokenizers = train_tokenizers(lambda: training.examples("tokenizers"), source, target, shared=shared)
+        tokenizers.save(folder / "tokenizer.json")
+        facts: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "seqloom": version("seqloom"),
+            "source": tokenizers.source.spec,
+            "target": tokenizers.target.spec,
+            "shared": tokenizers.shared,
+            "vocabulary": {"source": len(tokenizers.source), "target": len(tokenizers.target)},
+            "max_length": max_length,
+            "train": _compile(training, folder / "train.arrow", tokenizers, max_length=max_length),
+            "dev": None,
+        }
+        if dev is not None:
+            checking = _Data(dev, empty, folder / "dev.spool", progress)
+            facts["dev"] = _compile(checking, folder / "dev.arrow", tokenizers, texts=True)
+        for spool in folder.glob("*.spool"):
+            spool.unlink()
+        (folder / FACTS).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return Prepared.open(home)
+
+
+class _Data:
+    """Examples that can be read again, and what was skipped."""
+
+    def __init__(self, given: Files | Pairs, empty: Empty, spool: Path, progress: Progress | None) -> None:
+        self.name = spool.stem
+        self.skipped = Skipped()
+        self.files = _facts(given) if isinstance(given, Files) else []
+        self._empty = empty
+        self._progress = progress
+        self._given = given
+        self._spooled: Files | None = None
+        if (isinstance(given, Files) and given.once) or isinstance(given, Iterator):
+            with spool.open("w", encoding="utf-8") as file:
+                for example in self._counted("reading", self._read(self.skipped)):
+                    row = {"source": example.source, "target": [example.target, *example.references]}
+                    file.write(json.dumps(row) + "\n")
+            self._spooled = Files((str(spool),), "jsonl")
+
+    def examples(self, what: str, *, count_skipped: bool = False) -> Iterator[Example]:
+        """All examples from the first on."""
+        if self._spooled is not None:  # those skipped were counted when it was written
+            return self._counted(what, read(self._spooled))
+        return self._counted(what, self._read(self.skipped if count_skipped else None))
+
+    def _read(self, skipped: Skipped | None) -> Iterator[Example]:
+        if isinstance(self._given, Files):
+            return read(self._given, empty=self._empty, skipped=skipped)
+        return self._of_pairs(self._given, skipped)
+
+    def _of_pairs(self, pairs: Pairs, skipped: Skipped | None) -> Iterator[Example]:
+        for number, pair in enumerate(pairs):
+            if isinstance(pair, str) or len(pair) not in (2, 3):
+                raise InputError(f"pair {number} of {self.name} is {pair!r}: a pair is a source and its target")
+            example = Example(*pair)
+            for text in (example.source, example.target, *example.references):
+                if not isinstance(text, str):
+                    raise InputError(f"pair {number} of {self.name} is {pair!r}: source and target are text")
+                check_characters(text, f"pair {number} of {self.name}")
+            if example.source.strip() and example.target.strip():
+                yield example
+            elif self._empty == "refuse":
+                raise InputError(f"pair {number} of {self.name} has an empty side: {pair!r}")
+            elif skipped is not None:
+                skipped["empty"] += 1
+
+    def _counted(self, what: str, examples: Iterator[Example]) -> Iterator[Example]:
+        """The same examples; progress is told from time to time."""
+        count = 0
+        for count, example in enumerate(examples, 1):
+            yield example
+            if count % AT_ONCE == 0 and self._progress is not None:
+                self._progress(f"{self.name}: {what}", count)
+        if self._progress is not None:
+            self._progress(f"{self.name}: {what}", count)
+
+
+def _compile(
+    data: _Data, path: Path, tokenizers: Tokenizers, *, max_length: int | None = None, texts: bool = False
+) -> dict[str, Any]:
+    """Encode and write all examples; what is in the file, as facts."""
+    facts = {"pairs": 0, "source_tokens": 0, "target_tokens": 0, "longest_source": 0, "longest_target": 0}
+    stream = data.examples("encoding", count_skipped=True)
+    vocabulary = max(len(tokenizers.source), len(tokenizers.target))
+    with CorpusWriter(path, vocabulary=vocabulary, texts=texts) as writer:
+        while chunk := list(islice(stream, AT_ONCE)):
+            sources = tokenizers.source.encode([example.source for example in chunk])
+            targets = tokenizers.target.encode([example.target for example in chunk])
+            kept = []
+            for n, (one, other) in enumerate(zip(sources, targets, strict=True)):
+                if not one or not other:  # normalisation can leave nothing of a text
+                    data.skipped["empty"] += 1
+                elif max_length is not None and max(len(one), len(other)) > max_length:
+                    data.skipped["too long"] += 1
+                else:
+                    kept.append(n)
+            sources, targets = [sources[n] for n in kept], [targets[n] for n in kept]
+            writer.add(sources, targets, examples=[chunk[n] for n in kept] if texts else None)
+            for side, rows in (("source", sources), ("target", targets)):
+                lengths = [len(row) for row in rows]
+                facts[f"{side}_tokens"] += sum(lengths)
+                facts[f"longest_{side}"] = max([facts[f"longest_{side}"], *lengths])
+            facts["pairs"] += len(kept)
+    if not facts["pairs"]:
+        why = ", ".join(f"{count:,} {reason}" for reason, count in data.skipped.items()) or "there are none"
+        raise InputError(f"no pair is left of the {data.name} data: {why}")
+    return {**facts, "skipped": dict(sorted(data.skipped.items())), "files": data.files}
+
+
+def _facts(files: Files) -> list[dict[str, Any]]:
+    """What identifies each file."""
+    found: list[dict[str, Any]] = []
+    for path in files.paths:
+        if path == STDIN:
+            found.append({"path": "standard input"})
+        elif not Path(path).is_file():  # a pipe can be read only once, and not here
+            found.append({"path": path})
+        else:
+            with open(path, "rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            found.append({"path": path, "bytes": os.path.getsize(path), "sha256": digest})
+    return found
+
+
+@contextmanager
+def _beside(home: Path) -> Iterator[Path]:
+    """A new folder to write into; it takes the place of ``home`` if all goes well, and else is removed."""
+    try:
+        home.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=home.parent, prefix=f".{home.name}."))
+    except OSError as error:
+        raise WriteError(f"{home.parent} can't be written to: {error}") from None
+    try:
+        yield folder
+        for file in folder.iterdir():  # on the disk before its name is
+            with file.open("rb") as stream:
+                os.fsync(stream.fileno())
+        folder.chmod(0o755)
+        if home.exists():
+            old = folder.with_name(f"{folder.name}.old")
+            home.rename(old)
+            folder.rename(home)
+            shutil.rmtree(old)
+        else:
+            folder.rename(home)
+    except OSError as error:
+        raise WriteError(f"{home} can't be written: {error}; what was there before is still there") from None
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

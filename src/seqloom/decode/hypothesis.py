@@ -1,0 +1,28 @@
+"""``Hypothesis``: one answer, with all that speaks for it."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Hypothesis:
+    """One answer.
+
+    tokens: without END.
+    log_prob: log p(tokens, END | source), the sum of ``token_log_probs``.
+    value: what answers are ranked by: ``log_prob`` after the length normalisation.
+    formula: how ``value`` is made of ``log_prob`` and n, the number of ``token_log_probs``.
+    token_log_probs: the model's own, one per token and END's at the end; unfinished, there is no END.
+    weights: of attention, a row for every one of ``token_log_probs`` and a column for every real step of the source
+        (or, where the model attends to its own past, of that); None without attention, or if not asked for.
+    finished: whether END was reached; if not, the maximum length was, or nothing was allowed to follow.
+    """
+
+    tokens: list[int]
+    log_prob: float
+    value: float
+    formula: str
+    token_log_probs: list[float]
+    weights: Tensor | None
+    finished: bool

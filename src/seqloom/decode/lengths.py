@@ -1,0 +1,47 @@
+"""How short and how long an answer may be."""
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from seqloom.errors import OptionError
+
+Ratio = Annotated[float, Field(ge=0)]
+"""Tokens of the target per step of the source."""
+WITHOUT_SOURCE = 100
+"""The maximum length where nothing is said and there is no source to go by."""
+
+
+class Lengths:
+    """The least and the most tokens of an answer, END not counted, for a source of S steps.
+
+        least = max(min_length, min_ratio · S)
+        most  = min(max_length, max_ratio · S), or 2·S + 20 if neither is set; never below 1
+
+    Ratios are rounded to whole tokens. Where the two contradict each other for a source, ``most`` holds.
+    """
+
+    def __init__(self, min_length: int, max_length: int | None, min_ratio: float, max_ratio: float | None) -> None:
+        if max_length is not None and min_length > max_length:
+            raise OptionError(f"min_length={min_length} is more than max_length={max_length}: no answer would do")
+        if max_ratio is not None and min_ratio > max_ratio:
+            raise OptionError(f"min_ratio={min_ratio} is more than max_ratio={max_ratio}: no answer would do")
+        self.min_length, self.max_length = min_length, max_length
+        self.min_ratio, self.max_ratio = min_ratio, max_ratio
+
+    def bounds(self, mask_BS: Tensor) -> tuple[Tensor, Tensor]:
+        """``least`` and ``most`` of every sentence."""
+        has_source = mask_BS.shape[1] > 0
+        if not has_source and (self.min_ratio or self.max_ratio is not None):
+            raise OptionError("min_ratio and max_ratio are relative to a source, and this model has none")
+        S_B = mask_BS.sum(1)
+        if self.max_ratio is not None:
+            most_B = (self.max_ratio * S_B).round().long().clamp(1, self.max_length)
+        elif self.max_length is not None:
+            most_B = torch.full_like(S_B, self.max_length)
+        else:
+            most_B = 2 * S_B + 20 if has_source else torch.full_like(S_B, WITHOUT_SOURCE)
+        least_B = (self.min_ratio * S_B).round().long().clamp(self.min_length)
+        return least_B.minimum(most_B), most_B

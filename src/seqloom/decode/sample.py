@@ -1,0 +1,89 @@
+"""Sampling."""
+
+from typing import Annotated
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from seqloom.decode.lengths import Lengths, Ratio
+from seqloom.decode.search import Search
+from seqloom.decode.walk import Choice, Rows
+from seqloom.registry import Count, Natural, register
+
+
+@register("search", "sample")
+class Sample(Search):
+    """Tokens drawn from the model's distribution, step after step.
+
+        y_t ~ q,    q_v ∝ p(v | y_1 … y_{t−1}, source)^{1/temperature}, over the tokens that are allowed
+
+    One uniform number for each (seed, number of the sample, step) decides, for all sentences alike: so a sentence has
+    the same samples in any batch, and the first of them are the same however many are drawn. The log-probabilities
+    of an answer are the model's own, before temperature and truncation.
+
+    samples: how many for each sentence, by their log-probability, those that were cut at the end; the same may
+        come twice.
+    seed: another one gives other samples.
+    temperature: below 1 it favours the likely, above 1 the unlikely.
+    top_k: only from the k likeliest tokens (Fan et al. 2018).
+    top_p: only from the fewest likeliest tokens that have this much probability together, of what ``top_k`` left
+        (Holtzman et al. 2020). Tokens as likely as the last one in stay in as well, for both.
+    min_length, max_length: how many tokens an answer has, END not counted.
+    min_ratio, max_ratio: the same, per step of the source. With neither maximum set it is 2·S + 20 for S steps, and
+        100 without a source.
+    unknown: whether an answer may have UNKNOWN in it.
+    """
+
+    def __init__(
+        self,
+        *,
+        samples: Count = 1,
+        seed: Natural = 0,
+        temperature: Annotated[float, Field(gt=0)] = 1.0,
+        top_k: Count | None = None,
+        top_p: Annotated[float, Field(gt=0, le=1)] | None = None,
+        min_length: Natural = 0,
+        max_length: Count | None = None,
+        min_ratio: Ratio = 0.0,
+        max_ratio: Ratio | None = None,
+        unknown: bool = True,
+    ) -> None:
+        lengths = Lengths(min_length, max_length, min_ratio, max_ratio)
+        super().__init__(lengths, unknown, starts=samples, n_best=samples)
+        self.seed = seed
+        self.temperature = temperature
+        self.top_k = top_k
+        self.top_p = top_p
+
+    def choose(self, log_probs_BKV: Tensor, rows: Rows) -> Choice:
+        cumulated_BKV = self._probs(log_probs_BKV).cumsum(-1)
+        uniform_BK = self._uniform(rows.t).to(cumulated_BKV)[rows.origin_BK]
+        # The first v whose cumulated probability exceeds the number; of a v that is not allowed it never does.
+        number_BK1 = (uniform_BK * cumulated_BKV[..., -1])[..., None]
+        token_BK1 = torch.searchsorted(cumulated_BKV, number_BK1, right=True).clamp(max=log_probs_BKV.shape[-1] - 1)
+        log_prob_BK = log_probs_BKV.gather(-1, token_BK1)[..., 0]
+        beam_BK = torch.arange(token_BK1.shape[1], device=token_BK1.device).expand_as(log_prob_BK)
+        return Choice(beam_BK, token_BK1[..., 0], log_prob_BK, rows.total_BK + log_prob_BK, log_prob_BK)
+
+    def _probs(self, log_probs_BKV: Tensor) -> Tensor:
+        """q, before it is normalised."""
+        probs_BKV = torch.softmax(
+            log_probs_BKV.to(torch.promote_types(log_probs_BKV.dtype, torch.float32)) / self.temperature, -1
+        )
+        if self.top_k is not None:
+            least_BK1 = probs_BKV.topk(min(self.top_k, probs_BKV.shape[-1])).values[..., -1:]
+            probs_BKV = probs_BKV * (probs_BKV >= least_BK1)
+        if self.top_p is not None:
+            sorted_BKV = probs_BKV.sort(descending=True).values
+            before_BKV = sorted_BKV.cumsum(-1) - sorted_BKV
+            wanted_BK1 = self.top_p * sorted_BKV.sum(-1, keepdim=True)
+            least_BK1 = sorted_BKV.masked_fill(before_BKV >= wanted_BK1, torch.inf).amin(-1, keepdim=True)
+            probs_BKV = probs_BKV * (probs_BKV >= least_BK1)
+        return probs_BKV
+
+    def _uniform(self, t: int) -> Tensor:
+        """The numbers of step t, one per sample, from a counter-based generator: each a function of its place."""
+        numbers = np.random.Generator(np.random.Philox(key=[self.seed, t]))
+        return torch.from_numpy(numbers.random(self.starts, dtype=np.float32))

@@ -1,0 +1,117 @@
+"""The trail of a search: back-pointers, from which answers are read when it is over.
+
+Every step leaves a *node* for each candidate that it chose. A node points to its predecessor among the nodes of the
+step before, so that no history is copied while the search runs.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from seqloom.decode.hypothesis import Hypothesis
+
+
+class Nodes(NamedTuple):
+    """The nodes X of one step: the row that each continues, that row's own node, and what was chosen."""
+
+    row_X: Tensor
+    parent_X: Tensor
+    token_X: Tensor
+    log_prob_X: Tensor
+    weights_RS: Tensor | None
+
+
+class Ending(NamedTuple):
+    """An answer in the trail: its last node, and that node's step (−1: it has no token)."""
+
+    step: int
+    node: int
+    log_prob: float
+    value: float
+    finished: bool
+
+
+class Trail:
+    """All steps of a search over B sentences; ``keep_weights``: those of attention too."""
+
+    def __init__(self, sentences: int, *, keep_weights: bool) -> None:
+        self.keep_weights = keep_weights
+        self.steps: list[Nodes] = []
+        self.endings: list[list[Ending]] = [[] for _ in range(sentences)]
+        self.some_finished = False
+
+    def add(
+        self, row_X: Tensor, parent_X: Tensor, token_X: Tensor, log_prob_X: Tensor, weights: Tensor | None
+    ) -> None:
+        """One more step; weights: of its rows."""
+        self.steps.append(Nodes(row_X, parent_X, token_X, log_prob_X, weights if self.keep_weights else None))
+
+    def finish(self, sentence_E: Tensor, node_E: Tensor, log_prob_E: Tensor, value_E: Tensor) -> None:
+        """Answers that reach END at nodes of this step."""
+        self.some_finished = True
+        self._end(len(self.steps) - 1, True, sentence_E, node_E, log_prob_E, value_E)
+
+    def cut(self, sentence_E: Tensor, node_E: Tensor, log_prob_E: Tensor, value_E: Tensor) -> None:
+        """Answers that this step would not continue: they end, without END, at nodes of the step before."""
+        self._end(len(self.steps) - 2, False, sentence_E, node_E, log_prob_E, value_E)
+
+    def _end(self, step: int, finished: bool, sentence_E: Tensor, *columns: Tensor) -> None:
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        for sentence, (node, log_prob, value) in zip(sentence_E.tolist(), rows, strict=True):
+            self.endings[sentence].append(Ending(step, node, log_prob, value, finished))
+
+    def hypotheses(self, n_best: int, formula: str, mask_BS: Tensor) -> list[list[Hypothesis]]:
+        """The best answers of every sentence: finished ones first, and by value among these."""
+        best = [sorted(one, key=lambda e: (not e.finished, -e.value))[:n_best] for one in self.endings]
+        on_source = mask_BS.shape[1] > 0 and self._widths == {mask_BS.shape[1]}
+        tokens, log_probs, weights = self._read([end for one in best for end in one], mask_BS.device)
+        answers: list[list[Hypothesis]] = []
+        e = 0
+        for one, S in zip(best, mask_BS.sum(1).tolist(), strict=True):
+            answers.append([])
+            for end in one:
+                n = end.step + 1
+                answers[-1].append(
+                    Hypothesis(
+                        tokens=tokens[e][: n - 1 if end.finished else n],
+                        log_prob=end.log_prob,
+                        value=end.value,
+                        formula=formula,
+                        token_log_probs=log_probs[e][:n],
+                        weights=None if weights is None else weights[e, :n, : S if on_source else n].clone(),
+                        finished=end.finished,
+                    )
+                )
+                e += 1
+        return answers
+
+    @property
+    def _widths(self) -> set[int]:
+        """How many weights attention had, at any step: always one per step of the source, or ever more on a past."""
+        return {nodes.weights_RS.shape[1] for nodes in self.steps if nodes.weights_RS is not None}
+
+    def _read(
+        self, endings: list[Ending], device: torch.device
+    ) -> tuple[list[list[int]], list[list[float]], Tensor | None]:
+        """Tokens, log-probabilities and weights (E T S) of the endings, from the last step to the first."""
+        step_E = torch.tensor([end.step for end in endings], device=device)
+        node_E = torch.tensor([end.node for end in endings], device=device)
+        tokens, log_probs, weights = [], [], []
+        for t, nodes in reversed(list(enumerate(self.steps))):
+            here_E = torch.where(step_E >= t, node_E, 0)  # one that ends earlier reads anything: it is cut off later
+            tokens.append(nodes.token_X[here_E])
+            log_probs.append(nodes.log_prob_X[here_E])
+            if nodes.weights_RS is not None:
+                weights.append(nodes.weights_RS[nodes.row_X[here_E]])
+            node_E = torch.where(step_E >= t, nodes.parent_X[here_E], node_E)
+        tokens_ET, log_probs_ET = (torch.stack(steps[::-1], 1).tolist() for steps in (tokens, log_probs))
+        if not weights:
+            return tokens_ET, log_probs_ET, None
+        widest = max(*self._widths, len(weights))
+        return (
+            tokens_ET,
+            log_probs_ET,
+            torch.stack([F.pad(w, (0, widest - w.shape[1])) for w in weights[::-1]], 1).cpu(),
+        )

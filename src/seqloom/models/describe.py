@@ -1,0 +1,53 @@
+"""A description of a model with nothing left to defaults: what a run keeps, and what ``seqloom config`` prints."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+from seqloom.errors import unknown
+from seqloom.models.build import ADJUSTED, MODELS, adjusted
+from seqloom.nn.attention import Attention
+from seqloom.registry import KINDS, check, find, options, split
+
+ATTENDING = ("previous", "current", "past")
+
+
+def complete(description: Mapping[str, Any], *, size: int, dropout: float | None) -> dict[str, Any]:
+    """The description with every option of every part written out; unknown names and wrong values are refused."""
+    kind = description.get("model", "encoder_decoder")
+    if kind not in MODELS:
+        raise unknown("model", str(kind), MODELS)
+    model = MODELS[kind]
+    known = options(model)
+    completed: dict[str, Any] = {"model": kind}
+    for key in description:
+        if key != "model" and key not in known:
+            raise unknown(f"option of model {kind!r}:", key, [*known, "preset", "size", "dropout"])
+    usual = {"size": size} if dropout is None else {"size": size, "dropout": dropout}
+    for option, parameter in known.items():
+        value = description.get(option, parameter.default)
+        if option in ADJUSTED:
+            value = adjusted(option, value, usual)
+        completed[option] = complete_part(option, value) if option in KINDS else value
+    return completed
+
+
+def complete_part(kind: str, spec: Any) -> dict[str, Any]:
+    """A part with all its options, and the parts in them with theirs."""
+    name, given = split(kind, spec)
+    part = find(kind, name)
+    return {"name": name, **complete_options(f"{kind} {name!r}", part, given)}
+
+
+def complete_options(where: str, part: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """All options of a class, as given or by default."""
+    check(where, part, given)
+    completed: dict[str, Any] = {}
+    for option, parameter in options(part).items():
+        value = deepcopy(given.get(option, parameter.default))
+        if option in KINDS and value is not None:
+            value = complete_part(option, value)
+        elif option == "attention" and given.get("context", options(part)["context"].default) in ATTENDING:
+            value = complete_options("attention", Attention, value or {})
+        completed[option] = list(value) if isinstance(value, tuple) else value
+    return completed

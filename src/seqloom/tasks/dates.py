@@ -1,0 +1,79 @@
+"""``dates``: from dates as people write them all over the world to ISO 8601."""
+
+from collections.abc import Sequence
+from datetime import date
+from functools import cache
+from itertools import cycle, islice
+from random import Random
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from seqloom.registry import Count, Share, register
+from seqloom.tasks.base import Pair, Task
+from seqloom.tasks.date_writer import DateWriter
+from seqloom.tasks.noise import add_noise
+
+LOCALES: Final = (
+    *("en_US", "en_GB", "en_CA", "en_ZA", "de_DE", "nl_NL", "sv_SE", "da_DK"),
+    *("fr_FR", "fr_CA", "es_ES", "it_IT", "pt_BR", "ro_RO"),
+    *("pl_PL", "cs_CZ", "hr_HR", "lt_LT", "lv_LV", "ru_RU", "uk_UA", "bg_BG"),
+    *("fi_FI", "hu_HU", "tr_TR", "el_GR", "he_IL", "ar_EG", "fa_IR"),
+    *("hi_IN", "mr_IN", "ne_NP", "bn_BD", "th_TH", "my_MM", "vi_VN", "zh_CN", "ja_JP", "ko_KR"),
+)
+"""The default locales: 39, in 11 scripts."""
+
+Locales = Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+@register("task", "dates")
+class Dates(Task):
+    """Dates as people write them in 39 locales, to ISO 8601.
+
+    ``en_US 1/2/2024`` is ``2024-01-02``, and ``en_GB 1/2/2024`` is ``2024-02-01``. The patterns and names are CLDR's,
+    by babel: all of a locale's that hold day, month and year in the Gregorian calendar, the year always in full, with
+    Latin digits and with the locale's own; then people's noise. The days from 1900 to 2099 are dealt out once for all
+    to training (80 %), development and test (10 % each), so none is in two of them, whatever the locale, the sizes or
+    the seed.
+
+    Options: ``seed``; how many pairs to ``train`` on, and for ``dev`` and ``test``; the ``locales``, as babel names
+    them; ``noise``, the chance of each kind of noise (capitals or none; spaces missing, extra or plain instead of
+    non-breaking; missing dots; missing commas).
+    """
+
+    def __init__(
+        self,
+        *,
+        seed: int = 1,
+        train: Count = 60_000,
+        dev: Count = 500,
+        test: Count = 1_000,
+        locales: Locales = LOCALES,
+        noise: Share = 0.15,
+    ) -> None:
+        writers = [DateWriter(name) for name in locales]
+        train_days, dev_days, test_days = deal()
+        self.train = written(train_days, train, writers=writers, noise=noise, random=Random(f"train {seed}"))
+        self.dev = written(dev_days, dev, writers=writers, noise=noise, random=Random(f"dev {seed}"))
+        self.test = written(test_days, test, writers=writers, noise=noise, random=Random(f"test {seed}"))
+
+
+@cache
+def deal() -> tuple[list[date], list[date], list[date]]:
+    """The days of two centuries for training, development and test: every day in one of them, for good."""
+    days = [date.fromordinal(n) for n in range(date(1900, 1, 1).toordinal(), date(2100, 1, 1).toordinal())]
+    Random("every day in one of them").shuffle(days)
+    tenth = len(days) // 10
+    return days[2 * tenth :], days[tenth : 2 * tenth], days[:tenth]
+
+
+def written(
+    days: Sequence[date], size: int, *, writers: Sequence[DateWriter], noise: float, random: Random
+) -> list[Pair]:
+    """``size`` pairs: the days in a new order, over and over if need be, each by a writer drawn at random."""
+    pairs = []
+    for day in islice(cycle(random.sample(days, len(days))), size):
+        writer = random.choice(writers)
+        text = add_noise(writer.write(day, random), random, chance=noise)
+        pairs.append((f"{writer.name} {text}", day.isoformat()))
+    return pairs

@@ -1,0 +1,87 @@
+"""What a run needs to go on as if it had never stopped, in one file."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor, nn
+
+from seqloom import __version__
+from seqloom.errors import InputError, SeqloomError
+from seqloom.files import write
+
+FORMAT = 1
+
+
+def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
+    """Write it whole or not at all: a failed or interrupted write leaves the checkpoint before it."""
+    content = io.BytesIO()
+    torch.save({"format": FORMAT, "seqloom": __version__, "random": random_state(), **state}, content)
+    write(path, content.getvalue())
+
+
+def load_checkpoint(path: Path) -> dict[str, Any]:
+    """The state that was saved, with the random numbers set back to where they were then."""
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist: there is nothing to resume") from None
+    except Exception as error:
+        raise SeqloomError(f"{path} is no checkpoint that can be read: {error}") from None
+    if state.get("format") != FORMAT:
+        raise SeqloomError(
+            f"{path} was written by seqloom {state.get('seqloom')}, whose checkpoints this one can't read"
+        )
+    set_random_state(state["random"])
+    return state
+
+
+def random_state() -> dict[str, Any]:
+    """Where every generator of random numbers stands that training draws from."""
+    return {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []}
+
+
+def set_random_state(state: dict[str, Any]) -> None:
+    """Go on from there."""
+    torch.set_rng_state(state["cpu"])
+    if torch.cuda.is_available() and state["cuda"]:
+        torch.cuda.set_rng_state_all(state["cuda"])
+
+
+def distinct(network: nn.Module) -> dict[str, Tensor]:
+    """A network's tensors by name; of one with two names (shared embeddings), the first."""
+    seen: set[int] = set()
+    tensors = {}
+    for name, tensor in network.state_dict(keep_vars=True).items():
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            tensors[name] = tensor.detach()
+    return tensors
+
+
+def save_weights(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Weights as safetensors."""
+    contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    write(path, safetensors.torch.save(contiguous, metadata={"seqloom": __version__}))
+
+
+def load_weights(path: Path) -> dict[str, Tensor]:
+    """Weights from safetensors."""
+    try:
+        return safetensors.torch.load_file(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise SeqloomError(f"the weights {path} can't be read: {error}") from None
+
+
+def put_weights(network: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
+    """Give a network its weights, every one of them."""
+    missing = distinct(network).keys() - tensors.keys()
+    try:
+        unexpected = network.load_state_dict(tensors, strict=False).unexpected_keys
+    except RuntimeError as error:
+        raise SeqloomError(f"the weights {where} do not fit the model: {error}") from None
+    if missing or unexpected:
+        raise SeqloomError(f"the weights {where} do not fit: missing {sorted(missing)}, unknown {sorted(unexpected)}")

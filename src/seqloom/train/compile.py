@@ -1,0 +1,85 @@
+"""The corpus of a run: compiled from its files when it begins, or prepared before."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from seqloom.config import Config
+from seqloom.data.holdout import hold_out
+from seqloom.data.prepare import Prepared, prepare
+from seqloom.data.readers import Example, Files, Skipped, read
+from seqloom.errors import OptionError
+from seqloom.train.defaults import choose_tokenizers
+from seqloom.train.display import Display
+from seqloom.train.folder import RunFolder
+
+Examples = Files | Sequence[Example]
+
+
+def compiled(
+    config: Config, folder: RunFolder, display: Display, train: Examples | None, dev: Examples | None
+) -> Prepared:
+    """The corpus of a run: the prepared one it names, or its own, compiled now."""
+    data = config.data
+    if train is None and data.train is None:
+        raise OptionError("there is nothing to train on: give --train, or data.train in the configuration")
+    if train is not None or data.train is None or len(data.train) != 1 or not Path(data.train[0]).is_dir():
+        return compile_corpus(config, folder.data, display=display, train=train, dev=dev)
+    prepared = Prepared.open(Path(data.train[0]))
+    if prepared.dev is None:
+        raise OptionError(f"{data.train[0]} has no dev set to judge by: prepare it again")
+    data.train = [str(Path(data.train[0]).resolve())]
+    data.source, data.target = prepared.tokenizers.source.spec, prepared.tokenizers.target.spec
+    data.shared = prepared.tokenizers.shared
+    return prepared
+
+
+def compile_corpus(
+    config: Config, out: Path, *, display: Display, train: Examples | None = None, dev: Examples | None = None
+) -> Prepared:
+    """Compile the training and dev data of a configuration into a folder."""
+    data = config.data
+    train = train or files(data.train or [], config)
+    dev = dev or (None if data.dev is None else files(data.dev, config))
+    skipped = Skipped()
+    remaining: Files | Iterable[Example] = train
+    if dev is None:
+        remaining, dev = hold_out(train, seed=config.seed, empty=data.empty, skipped=skipped)
+        display.say(f"no dev set given: {len(dev):,} pairs of the training data are held out to judge by")
+    elif isinstance(train, Files) and train.once:
+        remaining = list(read(train, empty=data.empty, skipped=skipped))
+    looked_at = read(remaining, empty=data.empty) if isinstance(remaining, Files) else iter(remaining)
+    for line in choose_tokenizers(config, looked_at):
+        display.say(line)
+    assert data.source is not None
+    assert data.target is not None
+    prepared = prepare(
+        out,
+        remaining,
+        dev,
+        source=data.source,
+        target=data.target,
+        shared=data.shared,
+        max_length=data.max_length,
+        empty=data.empty,
+        progress=display.working,
+    )
+    for part in ("train", "dev"):
+        for line in left_out(
+            part, Counter(prepared.facts[part]["skipped"]) + (skipped if part == "train" else Counter())
+        ):
+            display.say(line)
+    return prepared
+
+
+def files(paths: Sequence[str], config: Config) -> Files:
+    """Files of examples, as the configuration says how to read them."""
+    data = config.data
+    columns = None if data.columns is None else tuple(data.columns)
+    return Files.of(paths, format=data.format, columns=columns, header=data.header)
+
+
+def left_out(part: str, skipped: Counter[str]) -> list[str]:
+    """What was not taken of the train or dev data, and why; nothing if everything was."""
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in sorted(skipped.items()))
+    return [f"{part}: {skipped.total():,} pairs left out: {reasons}"] if reasons else []

@@ -1,0 +1,139 @@
+"""What suits the data, where the person has not said: tokenizers, sizes, regularisation, batches, schedule.
+
+Little data wants a small model, much dropout, small batches and many epochs; much data the opposite. The steps of the
+table were found by trying (``recipes/``), not by theory.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from seqloom.config import Config, merge
+from seqloom.data.readers import Example
+from seqloom.errors import OptionError
+from seqloom.models.describe import complete
+from seqloom.presets import load_preset
+from seqloom.registry import split
+
+PRESET = "recurrent"
+LOOKED_AT = 2000
+"""How many pairs are looked at to see what kind of text they are."""
+
+
+class Suited(NamedTuple):
+    """What suits an amount of data: up to so many pairs, …"""
+
+    pairs: float
+    size: int
+    dropout: float
+    batch_sentences: int | None
+    batch_tokens: int | None
+    epochs: int
+
+
+TABLE = [
+    Suited(500, 128, 0.4, 16, None, 150),
+    Suited(3_000, 128, 0.4, 32, None, 80),
+    Suited(15_000, 256, 0.3, 32, None, 40),
+    Suited(60_000, 256, 0.3, 64, None, 24),
+    Suited(300_000, 384, 0.2, None, 3000, 16),
+    Suited(2_000_000, 512, 0.1, None, 4096, 8),
+    Suited(math.inf, 512, 0.1, None, 8192, 3),
+]
+
+
+def suited_to(pairs: int) -> Suited:
+    """The row of the table for so many pairs."""
+    return next(row for row in TABLE if pairs <= row.pairs)
+
+
+def choose_tokenizers(config: Config, examples: Iterable[Example]) -> list[str]:
+    """Choose the tokenizers that the configuration leaves open, by looking at some pairs; says what was chosen."""
+    data, said = config.data, []
+    looked_at = list(islice(examples, LOOKED_AT))
+    if not looked_at:
+        raise OptionError("there is no pair to train on")
+    sides = {"source": [e.source for e in looked_at], "target": [e.target for e in looked_at]}
+    if data.shared:
+        both = data.source or data.target or kind_of_text([*sides["source"], *sides["target"]])
+        data.source, data.target = both, both
+    for side, texts in sides.items():
+        if getattr(data, side) is None:
+            setattr(data, side, kind_of_text(texts))
+            said.append(f"{side}: tokenizer {getattr(data, side)}")
+    return said
+
+
+def kind_of_text(texts: Sequence[str]) -> str:
+    """``character`` for single words, ``symbols`` for phonemes and the like set apart by spaces, else ``bpe``."""
+    pieces = [text.split() for text in texts]
+    words = sum(map(len, pieces))
+    letters = sum(len(piece) for text in pieces for piece in text)
+    if sum(len(text) > 1 for text in pieces) < 0.1 * len(texts):
+        return "character"
+    return "symbols" if letters / max(words, 1) <= 2.5 else "bpe"
+
+
+def choose(config: Config, pairs: int) -> list[str]:
+    """Fill in all that the configuration leaves open but the number of updates; says what was chosen."""
+    row = suited_to(pairs)
+    said: list[str] = []
+    described = dict(config.model)
+    preset = described.pop("preset", None)
+    if preset is None and not any(part in described for part in ("model", "encoder", "decoder")):
+        preset = PRESET
+        said.append(f"preset {preset}")
+    size, dropout = described.pop("size", None), described.pop("dropout", None)
+    if size is None:
+        size = row.size
+        said.append(f"size {size}")
+    if dropout is None:
+        dropout = row.dropout
+        said.append(f"dropout {dropout}")
+    described = merge(load_preset(preset) if preset else {}, described)
+    config.model = complete(described, size=size, dropout=dropout)
+
+    train = config.train
+    if train.batch_tokens is None and train.batch_sentences is None:
+        train.batch_tokens, train.batch_sentences = row.batch_tokens, row.batch_sentences
+        said.append(
+            f"batches of {row.batch_sentences or row.batch_tokens} {'sentences' if row.batch_sentences else 'tokens'}"
+        )
+    if train.updates is None and train.epochs is None:
+        train.epochs = row.epochs
+        said.append(f"{row.epochs} epochs")
+    if train.metric is None:
+        target, _ = split("tokenizer", config.data.target or "bpe")
+        train.metric = {"symbols": "wer", "character": "exact"}.get(target, "bleu")
+        said.append(f"judged by {train.metric}")
+    train.patience = train.patience or 0
+    train.keep = train.keep or 1
+    return said
+
+
+def choose_updates(config: Config, batches: int) -> list[str]:
+    """Fill in what depends on how many batches an epoch has; says what was chosen."""
+    train, said = config.train, []
+    per_epoch = math.ceil(batches / train.accumulate)
+    limits = [n for n in (train.updates, train.epochs and train.epochs * per_epoch) if n]
+    train.updates = min(limits)
+    if train.evaluate_every is None:
+        train.evaluate_every = min(max(per_epoch, 100), 2000, train.updates)
+        said.append(f"an evaluation every {train.evaluate_every} updates")
+    kind = "transformer" if config.model["decoder"]["name"] == "transformer" else "recurrent"
+    if train.optimiser is None or "name" not in _mapping(train.optimiser):
+        rate = {"rate": 1e-3} if kind == "recurrent" else {"rate": 1e-3, "betas": [0.9, 0.98]}
+        train.optimiser = {"name": "adam", **rate, **_mapping(train.optimiser)}
+        said.append(f"Adam at {train.optimiser['rate']}")
+    if train.schedule is None or "name" not in _mapping(train.schedule):
+        warmup = min(1000 if kind == "transformer" else 200, train.updates // 10)
+        train.schedule = {"name": "cosine", "warmup": warmup, **_mapping(train.schedule)}
+        said.append(f"a cosine schedule with {train.schedule['warmup']} updates of warm-up")
+    return said
+
+
+def _mapping(spec: Any) -> dict[str, Any]:
+    if spec is None:
+        return {}
+    return {"name": spec} if isinstance(spec, str) else dict(spec)

@@ -1,0 +1,66 @@
+"""How good a network is on dev, while it trains."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from seqloom.data.readers import Example
+from seqloom.data.tokenizers import Tokenizers
+from seqloom.metrics import Metric
+from seqloom.models.base import Autoregressive
+from seqloom.predictor import Predictor
+from seqloom.registry import Spec, build, split
+from seqloom.train.interrupt import Interrupts
+
+
+class Judgement(NamedTuple):
+    """Metrics by name, and one example: source, answer, reference."""
+
+    metrics: Mapping[str, float]
+    sample: tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Answers dev greedily and measures the answers.
+
+    metrics: by name. decides: the name of the one that says what is best.
+    """
+
+    examples: Sequence[Example]
+    tokenizers: Tokenizers
+    metrics: Mapping[str, Metric]
+    decides: str
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Of the metric that decides."""
+        return self.metrics[self.decides].higher_is_better
+
+    @property
+    def symbols(self) -> int:
+        """How many the target has."""
+        return len(self.tokenizers.target)
+
+    def __call__(self, network: Autoregressive, update: int, interrupts: Interrupts) -> Judgement | None:
+        """The judgement; None if interrupted."""
+        answers = Predictor(network, self.tokenizers).judged(
+            [e.source for e in self.examples],
+            [(e.target, *e.references) for e in self.examples],
+            build("search", "greedy"),
+            stop=lambda: interrupts.asked,
+        )
+        if answers is None:
+            return None
+        assert answers.hypotheses is not None
+        values = {name: metric.score(answers) for name, metric in self.metrics.items()}
+        shown = (update * 7919) % len(self.examples)  # another one every time
+        example = self.examples[shown]
+        return Judgement(values, (example.source, answers.hypotheses[shown], example.target))
+
+
+def judge_for(examples: Sequence[Example], tokenizers: Tokenizers, decides: Spec, also: Sequence[str]) -> Judge:
+    """A judge with the metric that decides, and others to look at."""
+    name, _ = split("metric", decides)
+    specs: dict[str, Any] = {name: decides, **{other: other for other in also if other != name}}
+    return Judge(examples, tokenizers, {n: build("metric", spec) for n, spec in specs.items()}, name)

@@ -1,0 +1,364 @@
+"""The loop: batches in, updates out, and a state that can be put down and taken up at any update."""
+
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from seqloom.batch import Batch
+from seqloom.config import TrainConfig
+from seqloom.data.batches import Batching
+from seqloom.data.corpus import Corpus
+from seqloom.data.prefetch import Prefetch
+from seqloom.errors import OptionError, TrainingError
+from seqloom.models.base import Autoregressive
+from seqloom.nn.outputs import Loss
+from seqloom.registry import build
+from seqloom.train.averaging import MovingAverage
+from seqloom.train.checkpoint import (
+    distinct,
+    load_checkpoint,
+    load_weights,
+    put_weights,
+    save_checkpoint,
+    save_weights,
+)
+from seqloom.train.display import Display, Judged, Progress
+from seqloom.train.folder import Lines, RunFolder
+from seqloom.train.interrupt import Interrupts
+from seqloom.train.judge import Judge
+from seqloom.train.sampling import Feed, scheduled_loss
+
+DIVERGED = 2.0
+"""A loss so many times that of guessing all symbols alike will not come back."""
+
+
+class Portion(NamedTuple):
+    """What one update learns from: its batches, how many target tokens they have, and what comes after it."""
+
+    batches: list[Batch]
+    tokens: int
+    epoch: int
+    batch: int
+
+
+@dataclass
+class Standing:
+    """All of a run's state that is plain numbers."""
+
+    update: int = 0
+    epoch: int = 0
+    batch: int = 0
+    loss: float = 0.0
+    tokens: int = 0
+    evaluated: int = 0
+    best: list[tuple[float, int]] = field(default_factory=list)
+    without_best: int = 0
+    metrics_length: int = 0
+    finished: bool = False
+
+
+class Loop:
+    """Trains a network; every update depends on the configuration and the seed alone, never on time."""
+
+    def __init__(
+        self,
+        network: Autoregressive,
+        corpus: Corpus,
+        judge: Judge,
+        *,
+        config: TrainConfig,
+        seed: int,
+        folder: RunFolder,
+        display: Display,
+    ) -> None:
+        self.network, self.corpus, self.judge = network, corpus, judge
+        self.config, self.folder, self.display = config, folder, display
+        self.device = next(network.parameters()).device
+        check_precision(config, self.device)
+        self.batching = batching(corpus, config, seed)
+        assert config.updates is not None
+        self.updates = config.updates
+        self.optimiser: torch.optim.Optimizer = build("optimiser", config.optimiser or "adam").build(network)
+        self.rates = [group["lr"] for group in self.optimiser.param_groups]
+        self.schedule = build("schedule", config.schedule or "constant", self.updates)
+        self.sampling = None if config.sampling is None else build("sampling", config.sampling)
+        self.moving = MovingAverage(network, decay=config.moving_average) if config.moving_average else None
+        self.loss = loss_function(network, config, "argmax" if self.sampling is None else self.sampling.feed)
+        self.standing = Standing()
+        self.metrics, self.timing = Lines(folder.metrics), Lines(folder.timing)
+        self.board = open_tensorboard(folder) if config.tensorboard else None
+        self.saved_at = time.monotonic()
+
+    # -- running
+
+    def run(self, interrupts: Interrupts) -> bool:
+        """Train to the end; False if interrupted, with everything saved."""
+        if not self.folder.checkpoint.exists():
+            self.save()
+        clock = Clock(self)
+        with Prefetch(self.portions()) as portions:
+            while True:
+                if self.evaluation_is_due():
+                    with clock.stopped():
+                        if not self.evaluate(interrupts):
+                            break
+                if self.is_done() or interrupts.asked:
+                    break
+                self.learn(next(portions))
+                if self.standing.update % self.config.log_every == 0:
+                    self.log(clock, portions.waited)
+                if time.monotonic() - self.saved_at > self.config.checkpoint_seconds:
+                    self.save()
+        self.standing.finished = not interrupts.asked
+        self.save()
+        return self.standing.finished
+
+    def portions(self) -> Iterator[Portion]:
+        """What every update learns from, from where the run stands, without end."""
+        epoch, start, together = self.standing.epoch, self.standing.batch, self.config.accumulate
+        while True:
+            plan = self.batching.plan(epoch)
+            for number in range(start, len(plan), together):
+                rows = [plan[n] for n in range(number, min(number + together, len(plan)))]
+                tokens = sum(int(self.corpus.target_lengths[r].sum()) for r in rows)
+                after = (epoch, number + together) if number + together < len(plan) else (epoch + 1, 0)
+                yield Portion([self.corpus.batch(r) for r in rows], tokens, *after)
+            epoch, start = epoch + 1, 0
+
+    def learn(self, portion: Portion) -> None:
+        """One update: the loss is the mean over all target tokens of the portion."""
+        standing = self.standing
+        self.network.train()
+        for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
+            group["lr"] = rate * self.schedule.factor(standing.update + 1)
+        gold = 1.0 if self.sampling is None else self.sampling.share(standing.update + 1)
+        total = 0.0
+        for batch in portion.batches:
+            loss = self.loss(batch.to(self.device), gold)
+            (loss.total / portion.tokens).backward()  # type: ignore[no-untyped-call]
+            total += float(loss.total.detach())
+        norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.config.clip or math.inf)
+        self._check(total / portion.tokens, norm)
+        self.optimiser.step()
+        self.optimiser.zero_grad(set_to_none=True)
+        if self.moving is not None:
+            self.moving.update(self.network)
+        standing.update += 1
+        standing.epoch, standing.batch = portion.epoch, portion.batch
+        standing.loss += total
+        standing.tokens += portion.tokens
+
+    def _check(self, loss: float, norm: Tensor) -> None:
+        guessing = math.log(self.judge.symbols)
+        if not math.isfinite(loss):
+            what = "is not a number"
+        elif not bool(torch.isfinite(norm)):
+            what = "has a gradient that is not a number"
+        elif loss > DIVERGED * guessing + 1:
+            what = f"diverges: it is {loss:.1f}, and guessing gives {guessing:.1f}"
+        else:
+            return
+        raise TrainingError(
+            f"the loss of update {self.standing.update + 1} {what}. Try a lower train.optimiser.rate, a longer "
+            f"train.schedule.warmup or a lower train.clip. The last good state is {self.folder.checkpoint}"
+        )
+
+    # -- judging
+
+    def evaluation_is_due(self) -> bool:
+        """Whether this update is to be judged, and has not been."""
+        update, every = self.standing.update, self.config.evaluate_every or 1
+        return update > self.standing.evaluated and (update % every == 0 or update >= self.updates)
+
+    def evaluate(self, interrupts: Interrupts) -> bool:
+        """Judge the network on dev, keep it if it is among the best; False if interrupted."""
+        standing = self.standing
+        with self.moving.swapped(self.network) if self.moving is not None else nullcontext():
+            judgement = self.judge(self.network, standing.update, interrupts)
+            if judgement is None:
+                return False
+            value = judgement.metrics[self.judge.decides]
+            if not math.isfinite(value):
+                value = -math.inf if self.judge.higher_is_better else math.inf
+            is_best = not standing.best or self._rank((value, standing.update)) < self._rank(standing.best[0])
+            kept = sorted([*standing.best, (value, standing.update)], key=self._rank)[: self.config.keep or 1]
+            if (value, standing.update) in kept:
+                save_weights(self.folder.kept(standing.update), distinct(self.network))
+        standing.best = kept
+        standing.without_best = 0 if is_best else standing.without_best + 1
+        standing.evaluated = standing.update
+        self.schedule.observe(-value if self.judge.higher_is_better else value)  # it takes the lower as better
+        record = {"update": standing.update, "epoch": standing.epoch, "dev": dict(judgement.metrics), "best": is_best}
+        self.metrics.append(record)
+        self._board({f"dev/{name}": number for name, number in judgement.metrics.items()})
+        self.display.judged(
+            Judged(standing.update, judgement.metrics, self.judge.decides, is_best, *judgement.sample)
+        )
+        self.save()
+        self._forget_the_others()
+        return True
+
+    def _rank(self, kept: tuple[float, int]) -> tuple[float, int]:
+        """Best first; of equals, the earlier."""
+        value, update = kept
+        return (-value if self.judge.higher_is_better else value, update)
+
+    def _forget_the_others(self) -> None:
+        """Remove kept weights that are no longer among the best: only now that the checkpoint does without them."""
+        keep = {self.folder.kept(update) for _, update in self.standing.best}
+        for path in self.folder.checkpoint.parent.glob("*.safetensors"):
+            if path not in keep:
+                path.unlink(missing_ok=True)
+
+    def is_done(self) -> bool:
+        """Whether there is nothing left to train."""
+        patience = self.config.patience
+        return self.standing.update >= self.updates or bool(patience and self.standing.without_best >= patience)
+
+    def best_weights(self) -> list[dict[str, Tensor]]:
+        """The weights that were kept, the best first; the present ones if none were judged yet."""
+        if not self.standing.best:
+            return [distinct(self.network)]
+        return [load_weights(self.folder.kept(update)) for _, update in self.standing.best]
+
+    # -- logging
+
+    def log(self, clock: "Clock", waited: float) -> None:
+        """A line of what was learned, a line of how fast, and the display."""
+        standing = self.standing
+        loss = standing.loss / standing.tokens
+        rate = self.optimiser.param_groups[0]["lr"]
+        gold = {} if self.sampling is None else {"gold": self.sampling.share(standing.update)}
+        self.metrics.append({"update": standing.update, "epoch": standing.epoch, "loss": loss, "rate": rate, **gold})
+        seconds, waited_now, speed, left = clock.lap(standing.tokens, waited)
+        self.timing.append(
+            {
+                "update": standing.update,
+                "seconds": round(seconds, 4),
+                "target_tokens": standing.tokens,
+                "waited_for_batches": round(waited_now, 6),
+            }
+        )
+        self._board({"train/loss": loss, "train/rate": rate, "train/tokens_per_second": speed})
+        self.display.progress(Progress(standing.epoch, standing.update, self.updates, loss, rate, speed, left))
+        standing.loss, standing.tokens = 0.0, 0
+
+    def _board(self, numbers: dict[str, float]) -> None:
+        if self.board is not None:
+            for name, number in numbers.items():
+                self.board.add_scalar(name, number, self.standing.update)
+
+    # -- state
+
+    def save(self) -> None:
+        """Put everything down."""
+        self.standing.metrics_length = self.metrics.length()
+        save_checkpoint(
+            self.folder.checkpoint,
+            {
+                "network": distinct(self.network),
+                "optimiser": self.optimiser.state_dict(),
+                "schedule": self.schedule.state(),
+                "moving": None if self.moving is None else self.moving.state(),
+                "standing": asdict(self.standing),
+            },
+        )
+        self.saved_at = time.monotonic()
+
+    def restore(self) -> None:
+        """Take everything up again."""
+        state = load_checkpoint(self.folder.checkpoint)
+        put_weights(self.network, state["network"], self.folder.checkpoint)
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.schedule.restore(state["schedule"])
+        if self.moving is not None:
+            self.moving.restore(state["moving"])
+        standing = state["standing"]
+        standing["best"] = [tuple(kept) for kept in standing["best"]]
+        self.standing = Standing(**standing)
+        self.standing.finished = False
+        self.metrics.cut(self.standing.metrics_length)
+
+
+class Clock:
+    """Time spent on updates, between reports."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self.last = time.monotonic()
+        self.waited = 0.0
+        self.update = loop.standing.update
+        self.per_update = 0.0
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """What happens within is no training."""
+        start = time.monotonic()
+        yield
+        self.last += time.monotonic() - start
+
+    def lap(self, tokens: int, waited: float) -> tuple[float, float, float, float]:
+        """Seconds and seconds waited since the last report, tokens per second, and seconds left."""
+        now = time.monotonic()
+        seconds, waited_now = now - self.last, waited - self.waited
+        done = self.loop.standing.update - self.update
+        per_update = seconds / max(1, done)
+        self.per_update = 0.7 * self.per_update + 0.3 * per_update if self.per_update else per_update
+        self.last, self.waited, self.update = now, waited, self.loop.standing.update
+        left = (self.loop.updates - self.loop.standing.update) * self.per_update
+        return seconds, waited_now, tokens / seconds, left
+
+
+def batching(corpus: Corpus, config: TrainConfig, seed: int) -> Batching:
+    """How a corpus is cut into batches."""
+    if (config.batch_tokens is None) == (config.batch_sentences is None):
+        raise OptionError("give train.batch_tokens or train.batch_sentences, not both")
+    return Batching(
+        corpus.source_lengths,
+        corpus.target_lengths,
+        tokens=config.batch_tokens,
+        sentences=config.batch_sentences,
+        seed=seed,
+    )
+
+
+def loss_function(network: Autoregressive, config: TrainConfig, feed: Feed) -> Callable[[Batch, float], Loss]:
+    """The loss of a batch, given the share of gold tokens that are fed."""
+    teacher: Callable[[Batch], Loss] = network.loss
+    if config.compile:
+        teacher = torch.compile(network.loss, dynamic=True)
+    device = next(network.parameters()).device.type
+
+    def loss(batch: Batch, gold: float) -> Loss:
+        with torch.autocast(device, torch.bfloat16, enabled=config.precision == "bfloat16"):
+            return teacher(batch) if gold >= 1 else scheduled_loss(network, batch, gold, feed=feed)
+
+    return loss
+
+
+def check_precision(config: TrainConfig, device: torch.device) -> None:
+    """Refuse bfloat16 where it would kill the process: some machines claim instructions that they do not have."""
+    if config.precision == "bfloat16" and device.type == "cpu":
+        product = "import torch; a = torch.ones(256, 256, dtype=torch.bfloat16); a @ a"
+        if subprocess.run([sys.executable, "-c", product], capture_output=True).returncode != 0:
+            raise OptionError(
+                "train.precision=bfloat16 does not work on this machine, whose processor refuses its instructions; "
+                "use float32, or try it with ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment"
+            )
+
+
+def open_tensorboard(folder: RunFolder) -> Any:
+    """A writer of TensorBoard events into the run."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise OptionError("train.tensorboard needs TensorBoard: pip install 'seqloom[tensorboard]'") from None
+    return SummaryWriter(folder.path / "tensorboard")

@@ -1,0 +1,102 @@
+"""The page that a run writes about itself."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from torch import nn
+
+from seqloom import __version__
+from seqloom.config import Config
+from seqloom.data.prepare import Prepared
+from seqloom.train.compile import left_out
+from seqloom.train.folder import Lines, RunFolder
+
+
+def readme(
+    folder: RunFolder,
+    config: Config,
+    prepared: Prepared,
+    network: nn.Module,
+    final: Mapping[str, Mapping[str, Any]] | None,
+) -> str:
+    """What the run was trained on, what it is, how good it is, and how to use it."""
+    name = folder.path.resolve().name
+    parameters = sum(p.numel() for p in network.parameters())
+    return f"""# {name}
+
+A model trained by seqloom {__version__}:
+
+    {folder.command}
+
+## Data
+
+{_data(prepared)}
+
+## Model
+
+{parameters:,} parameters. {_parts(config)}. All of it is in `config.yaml`.
+
+## On dev
+
+{_final(final, config)}
+
+{_course(folder, config)}
+
+## To use it
+
+    seqloom predict {name} < input > output
+    seqloom evaluate {name} --data test.source test.target
+
+    import seqloom
+    model = seqloom.load("{name}")
+    model.predict("…")
+"""
+
+
+def _data(prepared: Prepared) -> str:
+    tokenizers = prepared.tokenizers
+    rows = ["| | pairs | source tokens | target tokens |", "|---|---|---|---|"]
+    for title, corpus in (("train", prepared.train), ("dev", prepared.dev)):
+        if corpus is not None:
+            source, target = int(corpus.source_lengths.sum()), int(corpus.target_lengths.sum())
+            rows.append(f"| {title} | {len(corpus):,} | {source:,} | {target:,} |")
+    kinds = [f"{len(t):,} symbols by `{t.spec['name']}`" for t in (tokenizers.source, tokenizers.target)]
+    vocabularies = (
+        f"One vocabulary for both: {kinds[0]}." if tokenizers.shared else f"Source: {kinds[0]}; target: {kinds[1]}."
+    )
+    parts = [part for part in ("train", "dev") if prepared.facts[part] is not None]
+    skipped = [f"- {line}" for part in parts for line in left_out(part, Counter(prepared.facts[part]["skipped"]))]
+    return "\n".join([*rows, "", vocabularies, "", *skipped]).rstrip()
+
+
+def _parts(config: Config) -> str:
+    model: dict[str, Any] = config.model
+    words = []
+    for part in ("encoder", "decoder"):
+        spec = model.get(part)
+        if isinstance(spec, dict):
+            cell = spec.get("cell", {})
+            detail = [f"{spec['layers']} × {spec['size']}" if "layers" in spec else "", cell.get("name", "")]
+            words.append(f"{part}: {spec['name']} ({', '.join(d for d in detail if d)})")
+    return "; ".join(words).capitalize()
+
+
+def _final(final: Mapping[str, Mapping[str, Any]] | None, config: Config) -> str:
+    if final is None:
+        return "The run was stopped before its end; the best weights so far are in `model.safetensors`."
+    search = config.search if isinstance(config.search, str) else config.search["name"]
+    rows = [f"| metric | value (search: {search}) |", "|---|---|"]
+    rows += [f"| {name} | {found['value']:.2f} |" for name, found in final.items()]
+    return "\n".join([*rows, "", *(f"- `{found['signature']}`" for found in final.values())])
+
+
+def _course(folder: RunFolder, config: Config) -> str:
+    evaluations = [record for record in Lines(folder.metrics) if "dev" in record]
+    if not evaluations:
+        return "No evaluation was made yet."
+    best = [record for record in evaluations if record["best"]][-1]
+    return (
+        f"{len(evaluations)} evaluations, the best after update {best['update']:,} (epoch {best['epoch']}) "
+        f"of {config.train.updates or 0:,}."
+    )

@@ -1,0 +1,170 @@
+"""From a configuration to a trained run, and from an interrupted run to the end of it."""
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from seqloom.config import Config, make_config
+from seqloom.data.prepare import Prepared
+from seqloom.errors import OptionError
+from seqloom.files import write
+from seqloom.metrics import Metric
+from seqloom.models.base import Autoregressive
+from seqloom.models.build import build_model
+from seqloom.predictor import Predictor
+from seqloom.registry import build
+from seqloom.train.averaging import average
+from seqloom.train.checkpoint import load_weights, put_weights, save_weights
+from seqloom.train.compile import Examples, compiled
+from seqloom.train.defaults import choose, choose_updates
+from seqloom.train.display import Display
+from seqloom.train.folder import Lines, RunFolder
+from seqloom.train.interrupt import Interrupts
+from seqloom.train.judge import judge_for
+from seqloom.train.loop import Loop, batching
+from seqloom.train.readme import readme
+
+ALSO = {
+    "bpe": ("bleu", "chrf"),
+    "unigram": ("bleu", "chrf"),
+    "word": ("bleu", "chrf"),
+    "symbols": ("wer", "ser"),
+    "character": ("exact",),
+    "byte": ("exact",),
+}
+"""Metrics to look at, by the target's tokenizer, beside the one that decides."""
+
+
+def train(
+    config: Config,
+    out: Path,
+    *,
+    display: Display,
+    train_examples: Examples | None = None,
+    dev_examples: Examples | None = None,
+    command: str = "",
+) -> RunFolder:
+    """Train a run in the folder ``out``; examples given here stand for the files of the configuration."""
+    folder = RunFolder(out)
+    folder.check_free()
+    prepared = compiled(config, folder, display, train_examples, dev_examples)
+    pairs = len(prepared.train)
+    said = choose(config, pairs)
+    said += choose_updates(config, len(batching(prepared.train, config.train, config.seed).plan(0)))
+    if said:
+        display.say(f"{pairs:,} pairs; chosen to suit them: {', '.join(said)}")
+    torch.manual_seed(config.seed)
+    network = make_network(config, prepared)
+    parameters = sum(p.numel() for p in network.parameters())
+    display.say(f"{parameters:,} parameters; {config.train.updates:,} updates; the run is in {out}")
+    prepared.tokenizers.save(folder.tokenizer)
+    folder.write_config(config, command)
+    return _run(folder, config, prepared, network, display, resume=False)
+
+
+def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFolder:
+    """Go on with a run where its last checkpoint is; ``changes`` may lengthen it."""
+    folder = RunFolder(out)
+    config = folder.read_config()
+    if changes:
+        config = lengthened(config, changes)
+    prepared = Prepared.open(prepared_folder(config, folder))
+    network = make_network(config, prepared)
+    folder.write_config(config, folder.command)
+    return _run(folder, config, prepared, network, display, resume=True)
+
+
+MAY_CHANGE = {"updates", "epochs", "patience", "checkpoint_seconds", "device", "log_every"}
+
+
+def lengthened(config: Config, changes: Mapping[str, Any]) -> Config:
+    """The configuration of a run with other limits; anything else would make it another run."""
+    wrong = [key for key in changes if key != "train"] + [
+        f"train.{key}" for key in changes.get("train", {}) if key not in MAY_CHANGE
+    ]
+    if wrong:
+        allowed = ", ".join(f"train.{key}" for key in sorted(MAY_CHANGE))
+        raise OptionError(f"{wrong[0]} can't change while a run goes on: only {allowed}; or train a new one")
+    return make_config(config.model_dump(mode="json"), changes)
+
+
+def prepared_folder(config: Config, folder: RunFolder) -> Path:
+    """Where a run's compiled corpus is."""
+    return folder.data if folder.data.exists() else Path((config.data.train or ["?"])[0])
+
+
+def make_network(config: Config, prepared: Prepared) -> Autoregressive:
+    """The network of a resolved configuration, on its device."""
+    network = build_model(
+        config.model,
+        source_vocabulary=len(prepared.tokenizers.source),
+        target_vocabulary=len(prepared.tokenizers.target),
+    )
+    return network.to(device(config.train.device))
+
+
+def device(name: str) -> torch.device:
+    """The device of this name; ``auto`` is the best that is there."""
+    if name == "auto":
+        accelerator = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return accelerator or torch.device("cpu")
+    try:
+        wanted = torch.device(name)
+        torch.empty(0, device=wanted)
+    except (RuntimeError, AssertionError) as error:
+        raise OptionError(f"device {name!r} is not there: {str(error).splitlines()[0]}; use auto or cpu") from None
+    return wanted
+
+
+def _run(
+    folder: RunFolder, config: Config, prepared: Prepared, network: Autoregressive, display: Display, *, resume: bool
+) -> RunFolder:
+    assert prepared.dev is not None
+    assert config.train.metric is not None
+    examples = list(prepared.dev.examples())
+    also = ["loss", "perplexity", *ALSO.get(prepared.tokenizers.target.spec["name"], ())]
+    judge = judge_for(examples, prepared.tokenizers, config.train.metric, also)
+    loop = Loop(network, prepared.train, judge, config=config.train, seed=config.seed, folder=folder, display=display)
+    if resume:
+        loop.restore()
+        display.say(f"going on after update {loop.standing.update:,} of {config.train.updates:,}")
+    with Interrupts() as interrupts:
+        finished = loop.run(interrupts)
+        weights = average(loop.best_weights())
+        save_weights(folder.weights, weights)
+        final = None
+        if finished:
+            put_weights(network, weights, folder.weights)
+            final = _final(network, prepared, judge.metrics, config)
+            Lines(folder.metrics).append({"update": loop.standing.update, "final": final})
+    write(folder.readme, readme(folder, config, prepared, network, final))
+    if not finished:
+        where = shlex.quote(str(folder.path))
+        display.say(f"stopped after update {loop.standing.update:,}; to go on: seqloom train --resume {where}")
+    return folder
+
+
+def _final(
+    network: Autoregressive, prepared: Prepared, metrics: Mapping[str, Metric], config: Config
+) -> dict[str, dict[str, Any]]:
+    """Dev judged once more, with the weights and the search that will be used: value and signature by metric."""
+    assert prepared.dev is not None
+    examples = list(prepared.dev.examples())
+    answers = Predictor(network, prepared.tokenizers).judged(
+        [e.source for e in examples], [(e.target, *e.references) for e in examples], build("search", config.search)
+    )
+    assert answers is not None
+    return {
+        name: {"value": metric.score(answers), "signature": metric.signature(answers)}
+        for name, metric in metrics.items()
+    }
+
+
+def load_network(folder: RunFolder, config: Config, source_vocabulary: int, target_vocabulary: int) -> Autoregressive:
+    """The trained network of a run."""
+    network = build_model(config.model, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+    put_weights(network, load_weights(folder.weights), folder.weights)
+    return network.eval()

@@ -1,0 +1,99 @@
+"""The compiled corpus against ``Batch.of``, which pads with plain lists."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seqloom.batch import Batch
+from seqloom.data import corpus as corpus_module
+from seqloom.data.corpus import Corpus, CorpusWriter
+from seqloom.data.readers import Example
+from seqloom.errors import InputError
+
+ROWS = st.lists(
+    st.tuples(*[st.lists(st.integers(4, 200), min_size=1, max_size=12)] * 2),
+    min_size=1,
+    max_size=40,
+)
+
+
+def same(one: Batch, other: Batch) -> None:
+    for name in ("source", "source_mask", "target", "target_mask"):
+        a, b = getattr(one, name), getattr(other, name)
+        assert a.dtype == b.dtype
+        assert torch.equal(a, b), name
+
+
+@settings(max_examples=50, deadline=None)
+@given(rows=ROWS, data=st.data(), chunk=st.integers(1, 9), vocabulary=st.sampled_from([300, 1 << 16, (1 << 16) + 1]))
+def test_batches_are_those_of_plain_lists(tmp_path_factory, rows, data, chunk, vocabulary):
+    """Whatever the record batches and the width of the ids."""
+    path = tmp_path_factory.mktemp("corpus") / "train.arrow"
+    rows = [([*s, vocabulary - 1], [*t, vocabulary - 1]) for s, t in rows]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus_module, "ROWS", 5)
+        with CorpusWriter(path, vocabulary=vocabulary) as writer:
+            for n in range(0, len(rows), chunk):
+                writer.add(*zip(*rows[n : n + chunk], strict=True))
+    indices = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1))
+    wanted = Batch.of([rows[i][1] for i in indices], [rows[i][0] for i in indices])
+    for corpus in (Corpus.open(path), Corpus.of(*zip(*rows, strict=True))):
+        same(corpus.batch(np.array(indices, dtype=np.int32)), wanted)
+        assert len(corpus) == len(rows)
+        assert corpus.source_lengths.tolist() == [len(s) for s, _ in rows]
+        assert corpus.target_lengths.tolist() == [len(t) + 1 for _, t in rows]
+        assert corpus.source_lengths.dtype == corpus.target_lengths.dtype == np.int32
+        assert [(corpus.source(i).tolist(), corpus.target(i).tolist()) for i in range(len(rows))] == rows
+
+
+def test_texts_are_kept_if_asked_for(tmp_path):
+    examples = [Example("a", "b"), Example("ä 𝄞", "x\ny", ("r", "s"))]
+    with CorpusWriter(tmp_path / "dev.arrow", vocabulary=9, texts=True) as writer:
+        for example in examples:
+            writer.add([[4]], [[5]], examples=[example])
+    corpus = Corpus.open(tmp_path / "dev.arrow")
+    assert list(corpus.examples()) == examples
+    assert list(Corpus.of([[4], [5]], [[4], [5]], examples=examples).examples()) == examples
+    with pytest.raises(InputError, match="ids only"):
+        next(Corpus.of([[4]], [[4]]).examples())
+
+
+def test_a_corpus_is_mapped_and_not_copied(tmp_path):
+    with CorpusWriter(tmp_path / "c.arrow", vocabulary=300) as writer:
+        writer.add([[7, 8]] * 10, [[9]] * 10)
+    corpus = Corpus.open(tmp_path / "c.arrow")
+    row = corpus.source(9)
+    assert not row.flags.owndata
+    content = bytearray((tmp_path / "c.arrow").read_bytes())
+    at = content.rindex(np.array([7, 8] * 10, np.uint16).tobytes())
+    with open(tmp_path / "c.arrow", "r+b") as file:  # what is seen is the file itself
+        file.seek(at + 9 * 4)
+        file.write(np.array([77], np.uint16).tobytes())
+    assert row.tolist() == [77, 8]
+
+
+@pytest.mark.parametrize("content", [b"", b"no arrow at all, nothing of the kind"])
+def test_a_file_that_is_no_corpus_is_named(tmp_path, content):
+    path = tmp_path / "x.arrow"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"x\.arrow"):
+        Corpus.open(path)
+    with pytest.raises(InputError, match=r"y\.arrow"):
+        Corpus.open(tmp_path / "y.arrow")
+
+
+def test_a_cut_off_file_is_named(tmp_path):
+    path = tmp_path / "x.arrow"
+    with CorpusWriter(path, vocabulary=300) as writer:
+        writer.add([[7, 8]] * 10, [[9]] * 10)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(InputError, match=r"x\.arrow"):
+        Corpus.open(path)
+
+
+@pytest.mark.parametrize("indices", [[], [-1], [2]])
+def test_indices_out_of_range_are_refused(indices):
+    with pytest.raises(InputError):
+        Corpus.of([[4], [5]], [[6], [7]]).batch(np.array(indices, dtype=np.int64))

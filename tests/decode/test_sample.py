@@ -1,0 +1,83 @@
+"""Sampling: frequencies, truncation, and the same numbers in any company."""
+
+import itertools
+import math
+from collections import Counter
+
+import pytest
+import torch
+
+from seqloom import Batch
+from seqloom.batch import END, START
+from seqloom.decode.sample import Sample
+from tests.decode.plain import BY_HAND, CONTENT, TableModel, drawn, log_probs
+
+ALONE = Batch.of(None, [[0]])
+
+
+def truncated(p: list[float], temperature: float, top_k: int | None, top_p: float | None) -> list[float]:
+    """The distribution that is drawn from, in plain Python; PAD and START have no part in it."""
+    p = [0.0, 0.0, *(x ** (1 / temperature) for x in p[2:])]
+    ranked = sorted(range(len(p)), key=lambda v: -p[v])[:top_k]
+    if top_p is not None:
+        share = list(itertools.accumulate(p[v] / sum(p[u] for u in ranked) for v in ranked))
+        ranked = ranked[: next(n for n, mass in enumerate(share, 1) if mass >= top_p)]
+    total = sum(p[v] for v in ranked)
+    return [p[v] / total if v in ranked else 0.0 for v in range(len(p))]
+
+
+def chance(counts: Counter, expected: dict) -> float:
+    """The p-value of Pearson's chi-square test, what is expected fewer than 5 times taken together."""
+    n = sum(counts.values())
+    assert set(counts) <= {key for key, p in expected.items() if p > 0}
+    rare = [key for key, p in expected.items() if p * n < 5]
+    pairs = [(counts[key], p * n) for key, p in expected.items() if key not in rare]
+    rest = sum(counts[key] for key in rare), sum(expected[key] for key in rare) * n
+    if rest[1] > 0:
+        pairs.append(rest)
+    statistic = sum((seen - wanted) ** 2 / wanted for seen, wanted in pairs)
+    half = torch.tensor([(len(pairs) - 1) / 2, statistic / 2], dtype=torch.float64)
+    return float(torch.special.gammaincc(half[0], half[1]))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"temperature": 0.5}, {"temperature": 2.0}, {"top_k": 2}, {"top_p": 0.7}, {"top_k": 3, "top_p": 0.8}],
+    ids=str,
+)
+@pytest.mark.parametrize("table", [torch.tensor(BY_HAND, dtype=torch.float64), drawn(7, sharpness=1.5)[0]])
+def test_whole_answers_are_as_frequent_as_they_are_likely(table, options):
+    told = {"temperature": 1.0, "top_k": None, "top_p": None} | options
+    q = [truncated(row, **told) for row in table.tolist()]
+    expected = {}
+    for n in range(3):
+        for tokens in itertools.product(CONTENT, repeat=n):
+            way = (START, *tokens)
+            p = math.prod(q[a][b] for a, b in itertools.pairwise(way))
+            expected[tokens, True] = p * q[way[-1]][END]
+            if n == 2:  # what does not end after two is cut
+                expected[tokens, False] = p * (1 - q[way[-1]][END])
+    (found,) = Sample(samples=4000, max_length=2, seed=1, **options)(TableModel(table), ALONE)
+    assert len(found) == 4000
+    assert chance(Counter((tuple(h.tokens), h.finished) for h in found), expected) > 0.001
+    ranks = [(h.finished, h.log_prob) for h in found]
+    assert ranks == sorted(ranks, reverse=True)
+    for h in found[::500]:  # the model's own log-probabilities, whatever was drawn from
+        said = [*h.tokens, END] if h.finished else h.tokens
+        assert h.token_log_probs == pytest.approx(log_probs(table, said), abs=1e-12)
+
+
+def test_seeds_differ_and_are_as_good_as_samples():
+    model, batch = TableModel(BY_HAND), ALONE
+    first = Counter(tuple(Sample(seed=seed, max_length=1)(model, batch)[0][0].tokens) for seed in range(600))
+    row = BY_HAND[START]
+    assert chance(first, {(): row[END], (3,): row[3], (4,): row[4], (5,): row[5]}) > 0.001
+
+
+def test_the_same_seed_gives_the_same_samples_and_more_of_them_the_same_first():
+    model = TableModel(drawn(3))
+    draws = [Sample(samples=n, seed=9)(model, ALONE)[0] for n in (20, 20, 90)]
+    few, again, many = (Counter(tuple(h.tokens) for h in found) for found in draws)
+    assert few == again
+    assert few <= many
+    assert len(many) > 10

@@ -1,0 +1,38 @@
+"""What ``build_model`` gives to all parts at once."""
+
+import pytest
+
+from seqloom import build_model, preset_names
+from seqloom.nn.dropout import Dropout
+from seqloom.nn.multihead import MultiHead
+from seqloom.presets import load_preset
+
+
+def dropouts(preset: str, **options) -> dict[str, float]:
+    """The dropout of every place of a model that has one, by path."""
+    source = {"source_vocabulary": 9} if load_preset(preset)["model"] == "encoder_decoder" else {}
+    model = build_model(preset, target_vocabulary=9, size=8, **source, **options)
+    found = {path: m.p for path, m in model.named_modules() if isinstance(m, Dropout)}
+    return found | {path: m.dropout for path, m in model.named_modules() if isinstance(m, MultiHead)}
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_one_dropout_for_all_parts(preset):
+    assert set(dropouts(preset, dropout=0.35).values()) == {0.35}
+    assert set(dropouts(preset, dropout=0.0).values()) == {0.0}
+    parts = {path.split(".")[0] for path in dropouts(preset)}
+    assert parts == {"source", "encoder", "decoder", "output"} & {*load_preset(preset), "output"}
+
+
+def test_what_is_said_of_a_part_comes_first():
+    found = dropouts(
+        "luong", dropout=0.35, settings={"decoder.dropout": 0.1, "output": {"name": "tokens", "dropout": 0}}
+    )
+    by_part = {path.split(".")[0]: p for path, p in found.items()}
+    assert by_part == {"source": 0.35, "encoder": 0.35, "decoder": 0.1, "output": 0}
+
+
+def test_where_none_is_said_each_part_keeps_its_own():
+    assert set(dropouts("luong").values()) == {0.0}
+    by_part = {path.split(".")[0]: p for path, p in dropouts("transformer").items()}
+    assert by_part == {"source": 0.0, "encoder": 0.1, "decoder": 0.1, "output": 0.0}

@@ -1,0 +1,161 @@
+"""Dates: what is written is CLDR's, can be read back, and leaks nothing."""
+
+import re
+import unicodedata
+from collections import Counter
+from datetime import date, timedelta
+from random import Random
+
+import pytest
+from babel import Locale
+from babel.dates import format_date
+
+from seqloom.errors import OptionError, UnknownNameError
+from seqloom.registry import build, find
+from seqloom.tasks import Task
+from seqloom.tasks.date_writer import ZEROS, DateWriter
+from seqloom.tasks.dates import LOCALES, Dates
+from seqloom.tasks.noise import NOISES, add_noise, typewriter
+
+YEAR = [date(2024, 1, 1) + timedelta(n) for n in range(366)]
+
+
+@pytest.fixture(scope="module")
+def dates() -> Dates:
+    return Dates(train=20_000)
+
+
+@pytest.fixture(scope="module")
+def clean() -> Dates:
+    return Dates(train=5_000, noise=0.0)
+
+
+def latin(text: str) -> str:
+    """The text with every decimal digit as Unicode values it, in Latin."""
+    return "".join(c if (value := unicodedata.decimal(c, None)) is None else str(value) for c in text)
+
+
+def skeleton(text: str) -> str:
+    """What no noise changes: the letters in one case, the numbers, and that they are apart."""
+    text = typewriter(text, Random()).upper().casefold()
+    apart = re.sub(r"(?<=\d)[\s.,،]+(?=\d)", "|", text)
+    return re.sub(r"[\s.,،]", "", apart)
+
+
+def test_the_pairs(dates):
+    assert isinstance(dates, Task)
+    assert find("task", "dates") is Dates
+    assert find("tokenizer", dates.tokenizer)
+    assert find("metric", dates.metric)
+    assert (len(dates.train), len(dates.dev), len(dates.test)) == (20_000, 500, 1_000)
+    for source, target in dates.train + dates.dev + dates.test:
+        assert source == source.strip()
+        assert 1900 <= date.fromisoformat(target).year <= 2099
+
+
+def test_no_day_is_in_two_parts(dates):
+    """Not under another locale, nor with another seed or size."""
+    other = Dates(seed=2, train=60_000, dev=8_000, test=8_000, locales=("de_DE",))
+    train = {target for task in (dates, other) for _, target in task.train}
+    dev = {target for task in (dates, other) for _, target in task.dev}
+    test = {target for task in (dates, other) for _, target in task.test}
+    assert not train & dev
+    assert not train & test
+    assert not dev & test
+    assert len({target for _, target in dates.test}) == 1_000
+
+
+def test_the_seed_decides():
+    first, again, other = (Dates(seed=seed, train=300, dev=5, test=50) for seed in (1, 1, 2))
+    assert (first.train, first.dev, first.test) == (again.train, again.dev, again.test)
+    assert not set(first.train) & set(other.train)
+    longer = Dates(seed=1, train=400, dev=6, test=60)
+    assert (longer.train[:300], longer.test[:50]) == (first.train, first.test)
+
+
+def test_every_locale_in_its_scripts(dates):
+    count = Counter(source.split()[0] for source, _ in dates.train)
+    assert set(count) == set(LOCALES)
+    assert len(LOCALES) >= 20
+    assert min(count.values()) > 0.7 * 20_000 / len(LOCALES)
+    digits = {source[:5]: set() for source, _ in dates.train}
+    for source, _ in dates.train:
+        digits[source[:5]] |= {unicodedata.name(c).rsplit(" ", 2)[0] for c in source if c.isdecimal()}
+    assert {name: found for name, found in digits.items() if found != {"DIGIT"}}.keys() == {
+        "ar_EG", "fa_IR", "hi_IN", "mr_IN", "ne_NP", "bn_BD", "th_TH", "my_MM"
+    }  # fmt: skip
+
+
+def test_what_is_written_is_what_babel_writes(clean):
+    """Without noise and in Latin digits, by babel's own formatter from the very patterns of CLDR."""
+    for source, target in clean.train:
+        name, text = source.split(" ", 1)
+        locale = Locale.parse(name)
+        formats = [*locale.date_formats.values(), *locale.datetime_skeletons.values()]
+        patterns = {
+            re.sub("y+", "y", each.pattern) for each in formats if "y" in each.pattern and "d" in each.pattern
+        }
+        day = date.fromisoformat(target)
+        assert latin(text) in {format_date(day, pattern, locale) for pattern in patterns}
+
+
+def test_every_date_tells_its_year_and_day(dates):
+    for source, target in dates.train:
+        day = date.fromisoformat(target)
+        numbers = [int(number) for number in re.findall(r"\d+", source.split(" ", 1)[1])]
+        assert day.year in numbers
+        assert day.day in numbers
+        assert len(numbers) <= 4  # a weekday in Vietnamese is a number, too
+
+
+def test_noise_keeps_the_skeleton(clean):
+    random = Random(0)
+    made = Counter()
+    for source, _ in clean.train:
+        for noise in NOISES:
+            noisy = noise(source, random)
+            made[noise.__name__] += noisy != source
+            assert skeleton(noisy) == skeleton(source)
+        assert skeleton(add_noise(source, random, chance=0.7)) == skeleton(source)
+    assert min(made[noise.__name__] for noise in NOISES) > 100
+
+
+@pytest.mark.parametrize("name", LOCALES)
+def test_one_text_is_one_day(name):
+    """Every pattern on every day of a year: no two days have a skeleton in common, so no noise can confuse them."""
+    writer = DateWriter(name)
+    assert len(writer.patterns) >= 4
+    days: dict[str, date] = {}
+    for pattern in writer.patterns:
+        for day in YEAR:
+            assert days.setdefault(skeleton(pattern.apply(day, writer.locale)), day) == day
+
+
+def test_the_same_source_has_one_target(dates):
+    targets: dict[str, str] = {}
+    for source, target in [*dates.train, *Dates(seed=2, train=40_000, noise=0.6).train]:
+        assert targets.setdefault(source, target) == target
+
+
+def test_the_locale_decides():
+    def ways(name: str, day: date) -> set[str]:
+        return {DateWriter(name).write(day, Random(seed)) for seed in range(100)}
+
+    assert "2/1/2024" in ways("en_US", date(2024, 2, 1))
+    assert "2/1/2024" in ways("en_CA", date(2024, 1, 2))
+
+
+def test_the_digits_are_unicodes():
+    for zero in ZEROS.values():
+        assert [unicodedata.decimal(chr(zero + n)) for n in range(10)] == list(range(10))
+
+
+def test_options_that_make_no_sense():
+    with pytest.raises(UnknownNameError, match=r"unknown locale 'de-DE'.*de"):
+        build("task", {"name": "dates", "locales": ["de-DE"]})
+    with pytest.raises(OptionError, match="mt"):
+        build("task", {"name": "dates", "locales": ["mt"]})
+    with pytest.raises(OptionError, match="locales"):
+        build("task", {"name": "dates", "locales": []})
+    with pytest.raises(OptionError, match="noise"):
+        build("task", {"name": "dates", "noise": 1.5})

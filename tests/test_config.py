@@ -1,0 +1,76 @@
+"""Configurations: layers, settings by path, and what is refused."""
+
+import pytest
+
+from seqloom.config import Config, make_config, merge, read_config, settings, to_yaml
+from seqloom.errors import OptionError
+
+
+def test_later_layers_go_on_top():
+    made = make_config({"train": {"epochs": 3, "clip": 2}}, {"train": {"epochs": 4}})
+    assert (made.train.epochs, made.train.clip) == (4, 2.0)
+
+
+def test_settings_are_yaml_by_path():
+    parsed = settings(["a.b=1", "a.c=[x, 2.5]", "d=null", "e=text"])
+    assert parsed == {"a": {"b": 1, "c": ["x", 2.5]}, "d": None, "e": "text"}
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "merged"),
+    [
+        ({"p": "lstm"}, {"p": {"bias": 0}}, {"p": {"name": "lstm", "bias": 0}}),
+        ({"p": {"name": "lstm", "bias": 0}}, {"p": "lstm"}, {"p": {"name": "lstm", "bias": 0}}),
+        ({"p": {"name": "lstm", "bias": 0}}, {"p": "gru"}, {"p": "gru"}),
+        ({"p": {"name": "lstm", "bias": 0}}, {"p": {"name": "gru", "z": 1}}, {"p": {"name": "gru", "z": 1}}),
+        ({"p": {"rate": 1}}, {"p": "adam"}, {"p": {"rate": 1, "name": "adam"}}),
+        ({"p": {"rate": 1}}, {"p": None}, {"p": None}),
+    ],
+)
+def test_a_part_named_anew_loses_the_old_ones_options(below, above, merged):
+    assert merge(below, above) == merged
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("train.epoch=3", "unknown setting of train: 'epoch'; did you mean 'epochs'?"),
+        ("sed=1", "unknown setting: 'sed'; did you mean 'seed'?"),
+        ("train.epochs=many", "train.epochs='many' does not do"),
+        ("train.clip=-1", "train.clip=-1 does not do"),
+        ("train.precision=float16", "'float32' or 'bfloat16'"),
+        ("data.train=3", "data.train=3 does not do"),
+        ("train", "write it as path=value"),
+        ("train..x=1", "write it as path=value"),
+        ("a={", "not a value in YAML"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(setting, says):
+    with pytest.raises(OptionError) as raised:
+        make_config(settings([setting]))
+    assert says in str(raised.value)
+
+
+def test_a_configuration_survives_its_file(tmp_path):
+    made = make_config({"model": {"preset": "luong"}, "data": {"train": ["a.de", "a.en"]}, "train": {"epochs": 3}})
+    path = tmp_path / "config.yaml"
+    path.write_text(to_yaml(made.model_dump(mode="json")), encoding="utf-8")
+    assert make_config(read_config(path)) == made
+    assert Config() == make_config()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("- 1", "holds no settings"), ("a: [", "is not YAML"), ("\xff", "not YAML")]
+)
+def test_a_bad_file_is_named(tmp_path, text, says):
+    path = tmp_path / "bad.yaml"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(OptionError) as raised:
+        read_config(path)
+    assert says in str(raised.value)
+    assert "bad.yaml" in str(raised.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(OptionError, match="does not exist; seqloom config prints"):
+        read_config(tmp_path / "none.yaml")

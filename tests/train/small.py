@@ -1,0 +1,32 @@
+"""A task small enough for tests: spell words backwards."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from seqloom.config import make_config, merge
+from seqloom.data.readers import Example
+from seqloom.train.display import Display
+from seqloom.train.folder import Lines, RunFolder
+from seqloom.train.start import train
+
+WORDS = [f"{a}{b}{c}" for a in "abcde" for b in "fghij" for c in "klmn"]
+PAIRS = [Example(word, word[::-1]) for word in WORDS]
+BASE = {
+    "model": {"size": 12, "dropout": 0.0},
+    "data": {"source": "character", "target": "character"},
+    "train": {"updates": 12, "batch_sentences": 16, "evaluate_every": 4, "log_every": 2},
+}
+
+
+def trained(out: Path, settings: dict[str, Any] | None = None, *, display: Display | None = None) -> RunFolder:
+    """A short run in ``out``."""
+    torch.set_num_threads(1)
+    config = make_config(merge(BASE, settings or {}))
+    return train(config, out, display=display or Display(), train_examples=PAIRS[:80], dev_examples=PAIRS[80:])
+
+
+def evaluations(folder: RunFolder) -> list[dict[str, Any]]:
+    """What every evaluation wrote."""
+    return [record for record in Lines(folder.metrics) if "dev" in record]

@@ -1,0 +1,199 @@
+"""The loop: what it writes, when it stops, what it keeps, and what it does with a bad end."""
+
+import io
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import seqloom
+from seqloom.errors import OptionError, TrainingError
+from seqloom.train.checkpoint import load_checkpoint, load_weights
+from seqloom.train.display import PlainDisplay
+from seqloom.train.folder import Lines
+from tests.train.small import BASE, PAIRS, evaluations, trained
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    shown = io.StringIO()
+    folder = trained(tmp_path_factory.mktemp("run") / "run", {"train": {"keep": 2}}, display=PlainDisplay(shown))
+    return folder, shown.getvalue()
+
+
+def test_a_run_is_a_folder(run):
+    folder, _ = run
+    names = {path.name for path in folder.path.iterdir()}
+    expected = {"config.yaml", "tokenizer.json", "model.safetensors", "metrics.jsonl", "timing.jsonl", "README.md"}
+    assert names == expected | {"checkpoints", "data"}
+    assert folder.finished
+
+
+def test_metrics_hold_no_time_and_timing_does(run):
+    folder, _ = run
+    records = list(Lines(folder.metrics))
+    assert [r["update"] for r in records if "loss" in r] == [2, 4, 6, 8, 10, 12]
+    assert [r["update"] for r in records if "dev" in r] == [4, 8, 12]
+    assert all("seconds" not in r for r in records)
+    timed = list(Lines(folder.timing))
+    assert [t["update"] for t in timed] == [2, 4, 6, 8, 10, 12]
+    assert all(0 <= t["waited_for_batches"] <= t["seconds"] for t in timed)
+    assert sum(t["target_tokens"] for t in timed[:2]) == 64 * 4  # words of three letters, and END
+
+
+def test_the_display_says_where_training_stands(run):
+    _, shown = run
+    for word in ("epoch", "update 12/12", "loss", "perplexity", "tokens/s", "left", "dev exact", "chosen to suit"):
+        assert word in shown, word
+
+
+def test_the_final_weights_are_the_average_of_those_kept(run):
+    folder, _ = run
+    standing = load_checkpoint(folder.checkpoint)["standing"]
+    kept = [load_weights(folder.kept(update)) for _, update in standing["best"]]
+    assert len(kept) == 2
+    final = load_weights(folder.weights)
+    for name, tensor in final.items():
+        torch.testing.assert_close(tensor, (kept[0][name] + kept[1][name]) / 2)
+
+
+def test_a_page_tells_what_the_run_is(run):
+    folder, _ = run
+    page = folder.readme.read_text(encoding="utf-8")
+    for fact in ("80", "character", "parameters", "exact|nrefs:1", "seqloom predict"):
+        assert fact in page, fact
+
+
+def test_the_same_configuration_gives_the_same_run(run, tmp_path):
+    folder, _ = run
+    again = trained(tmp_path / "again", {"train": {"keep": 2}})
+    assert again.metrics.read_bytes() == folder.metrics.read_bytes()
+    assert again.weights.read_bytes() == folder.weights.read_bytes()
+    other = trained(tmp_path / "other", {"seed": 2, "train": {"keep": 2}})
+    assert other.weights.read_bytes() != folder.weights.read_bytes()
+
+
+def test_checkpoints_change_nothing(run, tmp_path):
+    folder, _ = run
+    often = trained(tmp_path / "often", {"train": {"keep": 2, "checkpoint_seconds": 1e-9}})
+    assert often.weights.read_bytes() == folder.weights.read_bytes()
+
+
+def test_training_stops_when_nothing_gets_better(tmp_path):
+    """With a rate of almost nothing no evaluation beats the first."""
+    settings = {"train": {"updates": 100, "patience": 2, "optimiser": {"name": "sgd", "rate": 1e-12}}}
+    folder = trained(tmp_path / "run", settings)
+    assert [record["update"] for record in evaluations(folder)] == [4, 8, 12]
+    assert folder.finished
+
+
+@pytest.mark.parametrize("metric", ["loss", "exact", "ser"])
+def test_any_metric_can_decide(tmp_path, metric):
+    folder = trained(tmp_path / "run", {"train": {"metric": metric, "optimiser": {"rate": 0.02}}})
+    found = evaluations(folder)
+    values = [record["dev"][metric] for record in found]
+    better = (lambda a, b: a > b) if metric == "exact" else (lambda a, b: a < b)
+    best = values[0]
+    for record, value in zip(found[1:], values[1:], strict=True):
+        assert record["best"] == better(value, best)
+        best = value if record["best"] else best
+    kept = load_checkpoint(folder.checkpoint)["standing"]["best"]
+    assert kept[0][0] == best
+
+
+def test_a_loss_that_is_not_a_number_stops_with_advice(tmp_path):
+    with pytest.raises(
+        TrainingError, match=r"update \d+ (is not|diverges|has a gradient).*lower train\.optimiser\.rate"
+    ):
+        trained(tmp_path / "run", {"train": {"clip": 0, "updates": 60, "optimiser": {"name": "sgd", "rate": 1e6}}})
+    load_checkpoint(tmp_path / "run" / "checkpoints" / "last.pt")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"accumulate": 3},
+        {"moving_average": 0.99},
+        {"sampling": {"name": "inverse_sigmoid", "k": 5}},
+        {"optimiser": "adadelta"},
+        {"optimiser": {"name": "adamw", "weight_decay": 0.1}, "schedule": {"name": "noam", "warmup": 4}},
+        {"schedule": {"name": "inverse_sqrt", "warmup": 3}},
+        {"tensorboard": True},
+        {"batch_sentences": None, "batch_tokens": 60},
+    ],
+    ids=str,
+)
+def test_every_way_to_train_lowers_the_loss(tmp_path, settings):
+    folder = trained(tmp_path / "run", {"train": {"updates": 24, **settings}})
+    losses = [record["loss"] for record in Lines(folder.metrics) if "loss" in record]
+    assert losses[-1] < losses[0]
+    assert all(math.isfinite(loss) for loss in losses)
+    if settings.get("tensorboard"):
+        assert list((folder.path / "tensorboard").iterdir())
+
+
+def test_a_folder_that_is_there_is_not_overwritten(run, tmp_path):
+    folder, _ = run
+    with pytest.raises(OptionError, match="is a run already: seqloom train --resume"):
+        trained(folder.path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(OptionError, match="is not a run"):
+        trained(tmp_path / "mine")
+
+
+def test_batches_are_of_tokens_or_of_sentences(tmp_path):
+    with pytest.raises(OptionError, match="not both"):
+        trained(tmp_path / "run", {"train": {"batch_tokens": 100}})
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{e.source}\t{e.target}\n" for e in PAIRS), encoding="utf-8")
+    config = tmp_path / "config.yaml"
+    config.write_text(json.dumps({**BASE, "train": {**BASE["train"], "updates": 100000, "checkpoint_seconds": 1000}}))
+    command = [
+        sys.executable,
+        "-m",
+        "seqloom",
+        "train",
+        str(config),
+        "--train",
+        str(pairs),
+        "--out",
+        str(tmp_path / "r"),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        for line in process.stderr:
+            if line.startswith("epoch"):
+                break
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert process.returncode == 130, rest
+    assert "to go on: seqloom train --resume" in rest
+    update = load_checkpoint(tmp_path / "r" / "checkpoints" / "last.pt")["standing"]["update"]
+    assert update > 0
+    assert len(seqloom.load(tmp_path / "r").predict(["afk"])) == 1
+
+
+def test_bfloat16_trains_or_is_refused_with_the_reason(tmp_path):
+    """In a process of its own, as it dies on machines that claim instructions which they do not have."""
+    code = f"""
+from pathlib import Path
+from tests.train.small import trained, Lines
+folder = trained(Path({str(tmp_path / "run")!r}), {{"train": {{"updates": 24, "precision": "bfloat16"}}}})
+losses = [record["loss"] for record in Lines(folder.metrics) if "loss" in record]
+assert losses[-1] < losses[0], losses
+"""
+    for environment, works in ((None, False), ({"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}, True)):
+        ran = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **(environment or {})}
+        )
+        if ran.returncode == 0:
+            return
+        assert "ONEDNN_MAX_CPU_ISA" in ran.stderr and not works, ran.stderr  # noqa: PT018

@@ -1,0 +1,82 @@
+"""A run that is killed and resumed is, bit for bit, one that never was."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import seqloom.files
+from seqloom.errors import OptionError, WriteError
+from seqloom.train.checkpoint import load_checkpoint
+from seqloom.train.display import Display
+from seqloom.train.folder import Lines, RunFolder
+from seqloom.train.start import resume
+from tests.train import killed
+
+SCRIPT = Path(killed.__file__)
+MOMENTS = [("write", 2), ("backward", 9), ("rename", 8), ("write", 15), ("backward", 11), ("rename", 3), ("never", 0)]
+
+
+def run(folder: Path, moment: str = "never", number: int = 0) -> int:
+    return subprocess.run([sys.executable, "-m", "tests.train.killed", str(folder), moment, str(number)]).returncode
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    assert run(folder) == 0
+    return folder
+
+
+def test_killed_and_resumed_is_bit_for_bit_the_same(whole, tmp_path):
+    folder = tmp_path / "run"
+    codes = [run(folder, *moment) for moment in MOMENTS]
+    assert codes == [-signal.SIGKILL] * (len(MOMENTS) - 1) + [0]
+    for name in ("model.safetensors", "metrics.jsonl", "tokenizer.json"):
+        assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
+    kept = [sorted(p.name for p in (f / "checkpoints").glob("[0-9]*.safetensors")) for f in (folder, whole)]
+    assert kept[0] == kept[1]
+    assert len(kept[0]) == 2
+
+
+def test_what_is_killed_is_really_somewhere_in_the_middle(whole):
+    """Else the test above would show nothing: the run has updates, evaluations, and several epochs."""
+    records = list(Lines(whole / "metrics.jsonl"))
+    assert [r["update"] for r in records if "dev" in r] == [10, 20, 30, 40]
+    assert records[-1]["final"]
+    assert records[-2]["epoch"] >= 4
+
+
+def test_a_resumed_run_goes_on_anywhere(whole, tmp_path):
+    """A folder that was moved works, and a finished run can be lengthened."""
+    folder = tmp_path / "moved"
+    os.rename(whole.parent / "run", folder)
+    try:
+        torch.set_num_threads(1)
+        resume(folder, {"train": {"updates": 45}}, display=Display())
+        records = list(Lines(folder / "metrics.jsonl"))
+        assert records[-1]["update"] == 45
+        with pytest.raises(OptionError, match=r"train\.clip can't change"):
+            resume(folder, {"train": {"clip": 2.0}}, display=Display())
+    finally:
+        os.rename(folder, whole.parent / "run")
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EACCES])
+def test_a_failed_write_is_reported_and_costs_no_earlier_checkpoint(whole, monkeypatch, error):
+    before = RunFolder(whole).checkpoint.read_bytes()
+
+    def fail(number):
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(seqloom.files.os, "fsync", fail)
+    with pytest.raises((WriteError, OSError), match=os.strerror(error)):
+        resume(whole, {"train": {"updates": 60}}, display=Display())
+    assert RunFolder(whole).checkpoint.read_bytes() == before
+    load_checkpoint(RunFolder(whole).checkpoint)
+    assert not list(whole.rglob(".*.part"))
