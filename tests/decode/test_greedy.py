@@ -166,6 +166,16 @@ def test_lengths_relative_to_the_source_in_a_batch_as_alone(lengths, ratios, kin
         assert len(in_batch.tokens) >= round(ratios[0] * len(source))
 
 
+@pytest.mark.parametrize("search", [Greedy, Beam])
+def test_one_who_would_rather_end_ends_at_the_least_length_of_each(search):
+    table = torch.zeros(6, 6, dtype=torch.float64)
+    table[:, END], table[:, 3] = 0.9, 0.1
+    lengths = [1, 2, 2, 7, 1, 5, 1, 3]
+    found = search(min_ratio=1.0, max_ratio=1.0)(TableModel(table), Batch.of(None, [[0] * n for n in lengths]))
+    assert [len(one[0].tokens) for one in found] == lengths
+    assert all(one[0].finished for one in found)
+
+
 def test_sentences_that_are_done_leave_and_beams_share_the_memory():
     ends, goes_on = torch.zeros(6, 6), torch.zeros(6, 6)
     ends[:, END] = goes_on[:, 3] = 1.0

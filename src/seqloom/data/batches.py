@@ -49,9 +49,15 @@ class Batching:
         self.tokens = tokens
         self.sentences = sentences
         self.seed = seed
+        self._last: tuple[int, list[Indices]] = (-1, [])
 
     def plan(self, epoch: int) -> list[Indices]:
         """The batches of an epoch: indices of examples, every example once."""
+        if self._last[0] != epoch:
+            self._last = epoch, self._plan(epoch)
+        return self._last[1]
+
+    def _plan(self, epoch: int) -> list[Indices]:
         generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([self.seed, epoch])))
         order = generator.permutation(np.arange(len(self._source), dtype=np.int32))
         size = POOL if self.sentences is None else max(POOL // self.sentences, 1) * self.sentences

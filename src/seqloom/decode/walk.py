@@ -97,7 +97,7 @@ class Walk:
 
     def _look_ahead(self) -> None:
         """When END becomes possible for all sentences, and when the first of them may end by its length."""
-        self.any_end, self.first_limit = int(self.least_B.max()), int(self.rows.most_B.min())
+        self.all_may_end, self.first_limit = int(self.least_B.max()), int(self.rows.most_B.min())
 
     def run(self) -> Trail:
         """All steps, until every sentence is done."""
@@ -124,7 +124,7 @@ class Walk:
     def _allowed(self, log_probs_RV: Tensor) -> Tensor:
         """The log-probabilities with −∞ for what is in no answer, and for an END that comes too soon."""
         log_probs_RV.index_fill_(1, self.never, IMPOSSIBLE)
-        if self.rows.t < self.any_end:
+        if self.rows.t < self.all_may_end:
             too_soon_R = (self.least_B > self.rows.t).repeat_interleave(self.rows.total_BK.shape[1])
             log_probs_RV[:, END].masked_fill_(too_soon_R, IMPOSSIBLE)
         return log_probs_RV
@@ -145,7 +145,7 @@ class Walk:
         at_limit_B1 = (self.rows.most_B == t)[:, None]
         cut_BK = (total_BK > IMPOSSIBLE) & (at_limit_B1 | ~(chosen.best_BK > IMPOSSIBLE))
         if bool(cut_BK.any()):
-            if bool(chosen.best_BK.isnan().any()):
+            if bool((cut_BK & chosen.best_BK.isnan()).any()):
                 raise SeqloomError(
                     f"the model's log-probabilities at step {t + 1} are not numbers (NaN): its weights must be broken"
                 )

@@ -72,18 +72,17 @@ class Loop:
         self,
         network: Autoregressive,
         corpus: Corpus,
+        batching: Batching,
         judge: Judge,
         *,
         config: TrainConfig,
-        seed: int,
         folder: RunFolder,
         display: Display,
     ) -> None:
-        self.network, self.corpus, self.judge = network, corpus, judge
+        self.network, self.corpus, self.batching, self.judge = network, corpus, batching, judge
         self.config, self.folder, self.display = config, folder, display
         self.device = next(network.parameters()).device
         check_precision(config, self.device)
-        self.batching = batching(corpus, config, seed)
         assert config.updates is not None
         self.updates = config.updates
         self.optimiser: torch.optim.Optimizer = build("optimiser", config.optimiser or "adam").build(network)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from seqloom.config import Config, make_config
+from seqloom.data.batches import Batching
 from seqloom.data.prepare import Prepared
 from seqloom.errors import OptionError
 from seqloom.files import write
@@ -53,7 +54,8 @@ def train(
     prepared = compiled(config, folder, display, train_examples, dev_examples)
     pairs = len(prepared.train)
     said = choose(config, pairs)
-    said += choose_updates(config, len(batching(prepared.train, config.train, config.seed).plan(0)))
+    batches = batching(prepared.train, config.train, config.seed)
+    said += choose_updates(config, len(batches.plan(0)))
     if said:
         display.say(f"{pairs:,} pairs; chosen to suit them: {', '.join(said)}")
     torch.manual_seed(config.seed)
@@ -62,7 +64,7 @@ def train(
     display.say(f"{parameters:,} parameters; {config.train.updates:,} updates; the run is in {out}")
     prepared.tokenizers.save(folder.tokenizer)
     folder.write_config(config, command)
-    return _run(folder, config, prepared, network, display, resume=False)
+    return _run(folder, config, prepared, network, batches, display, resume=False)
 
 
 def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFolder:
@@ -74,7 +76,8 @@ def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFol
     prepared = Prepared.open(prepared_folder(config, folder))
     network = make_network(config, prepared)
     folder.write_config(config, folder.command)
-    return _run(folder, config, prepared, network, display, resume=True)
+    batches = batching(prepared.train, config.train, config.seed)
+    return _run(folder, config, prepared, network, batches, display, resume=True)
 
 
 MAY_CHANGE = {"updates", "epochs", "patience", "checkpoint_seconds", "device", "log_every"}
@@ -120,14 +123,21 @@ def device(name: str) -> torch.device:
 
 
 def _run(
-    folder: RunFolder, config: Config, prepared: Prepared, network: Autoregressive, display: Display, *, resume: bool
+    folder: RunFolder,
+    config: Config,
+    prepared: Prepared,
+    network: Autoregressive,
+    batches: Batching,
+    display: Display,
+    *,
+    resume: bool,
 ) -> RunFolder:
     assert prepared.dev is not None
     assert config.train.metric is not None
     examples = list(prepared.dev.examples())
     also = ["loss", "perplexity", *ALSO.get(prepared.tokenizers.target.spec["name"], ())]
     judge = judge_for(examples, prepared.tokenizers, config.train.metric, also)
-    loop = Loop(network, prepared.train, judge, config=config.train, seed=config.seed, folder=folder, display=display)
+    loop = Loop(network, prepared.train, batches, judge, config=config.train, folder=folder, display=display)
     if resume:
         loop.restore()
         display.say(f"going on after update {loop.standing.update:,} of {config.train.updates:,}")

@@ -9,6 +9,7 @@ from seqloom.data.readers import Example
 from seqloom.data.tokenizers.base import Cutter
 from seqloom.data.tokenizers.tokenizer import Tokenizer
 from seqloom.errors import InputError, OptionError
+from seqloom.files import write
 from seqloom.registry import Spec, build
 
 FORMAT = "seqloom tokenizers"
@@ -31,9 +32,7 @@ class Tokenizers:
         """Write both into one file, put in place whole."""
         target = None if self.shared else self.target.to_json()
         data = {"format": FORMAT, "version": VERSION, "source": self.source.to_json(), "target": target}
-        beside = Path(path).with_name(f".{Path(path).name}.partial")
-        beside.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
-        beside.replace(path)
+        write(Path(path), json.dumps(data, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: Path | str) -> "Tokenizers":

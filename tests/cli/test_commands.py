@@ -1,0 +1,163 @@
+"""The commands, from files to evaluation, as a person types them."""
+
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+from ruamel.yaml import YAML
+
+from seqloom import preset_names
+from seqloom.cli import app
+from seqloom.cli.files import gathered
+from seqloom.config import make_config
+from seqloom.errors import SeqloomError
+from tests.train.small import PAIRS
+
+
+def run(*arguments: str, capsys) -> str:
+    app(args=gathered(arguments), standalone_mode=False)
+    return capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    for side in ("source", "target"):
+        text = "".join(f"{getattr(e, side)}\n" for e in PAIRS)
+        (folder / f"train.{side}").write_text(text, encoding="utf-8")
+    (folder / "test.tsv").write_text("".join(f"{e.source}\t{e.target}\n" for e in PAIRS[:30]), encoding="utf-8")
+    return folder
+
+
+QUICK = ("--set", "train.updates=20", "--set", "model.size=16", "--set", "train.evaluate_every=10")
+
+
+@pytest.fixture(scope="module")
+def trained(files):
+    torch.set_num_threads(1)
+    out = files / "run"
+    app(
+        args=gathered(["train", "--train", f"{files}/train.{{source,target}}", "--out", str(out), *QUICK]),
+        standalone_mode=False,
+    )
+    return out
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("train --train a.de a.en --out r", "train --train a.de --train a.en --out r"),
+        ("train --train a.tsv c.yaml", "train --train a.tsv c.yaml"),
+        ("evaluate r --data t.de t.en t2.en --json", "evaluate r --data t.de --data t.en --data t2.en --json"),
+        ("train --train - --dev d.tsv", "train --train - --dev d.tsv"),
+        ("predict run input", "predict run input"),
+    ],
+)
+def test_files_as_a_shell_expands_them(typed, meant):
+    assert gathered(typed.split()) == meant.split()
+
+
+def test_a_run_is_made(trained):
+    assert (trained / "model.safetensors").exists()
+    assert (trained / "README.md").read_text(encoding="utf-8").startswith("# run\n")
+    resolved = YAML(typ="safe").load((trained / "config.yaml").read_text(encoding="utf-8"))
+    assert resolved["model"]["encoder"]["size"] == 16
+    assert resolved["train"]["updates"] == 20
+    assert make_config(resolved)
+
+
+def test_a_configuration_file_does_the_same(files, trained, tmp_path, capsys):
+    config = tmp_path / "config.yaml"
+    paths = [f"{files}/train.source", f"{files}/train.target"]
+    train = {"updates": 20, "evaluate_every": 10}
+    config.write_text(json.dumps({"data": {"train": paths}, "model": {"size": 16}, "train": train}), encoding="utf-8")
+    run("train", str(config), "--out", str(tmp_path / "run"), capsys=capsys)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
+
+
+def test_a_prepared_corpus_trains_the_same(files, trained, tmp_path, capsys):
+    both = f"{files}/train.{{source,target}}"
+    run("prepare", "--train", both, "--out", str(tmp_path / "corpus"), capsys=capsys)
+    run("train", "--train", str(tmp_path / "corpus"), "--out", str(tmp_path / "run"), *QUICK, capsys=capsys)
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == (trained / "model.safetensors").read_bytes()
+    assert not (tmp_path / "run" / "data").exists()
+
+
+def test_predict_answers_line_by_line(trained, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"afk\n\nbgl\n")))
+    lines = run("predict", str(trained), capsys=capsys).split("\n")
+    assert len(lines) == 4
+    assert lines[1] == ""
+    assert lines[3] == ""
+
+
+def test_predict_answers_a_line_before_the_next_is_there(trained):
+    """In a pipe whose other end waits for each answer."""
+    command = [sys.executable, "-m", "seqloom", "translate", str(trained)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        for line in ("afk\n", "\n", "bgl\n"):
+            process.stdin.write(line)
+            process.stdin.flush()
+            assert process.stdout.readline().endswith("\n")
+        process.stdin.close()
+        assert process.stdout.read() == ""
+    assert process.returncode == 0
+
+
+def test_evaluate_prints_a_table_or_json(trained, files, capsys):
+    shown = run("evaluate", str(trained), "--data", f"{files}/test.tsv", capsys=capsys)
+    assert "exact" in shown
+    assert "perplexity" in shown
+    as_json = run("evaluate", str(trained), "--data", f"{files}/test.tsv", "--json", "--metric", "ser", capsys=capsys)
+    assert "ser" in json.dumps(json.loads(as_json))
+    compared = run(
+        "evaluate",
+        str(trained),
+        "--against",
+        str(trained),
+        "--data",
+        f"{files}/test.tsv",
+        "--metric",
+        "exact",
+        capsys=capsys,
+    )
+    assert "exact" in compared
+
+
+@pytest.mark.parametrize("preset", [None, *preset_names()])
+def test_a_printed_configuration_is_complete_and_can_be_read_back(preset, capsys):
+    if preset == "attention-lm":
+        pytest.skip("a language model has no pairs to train on")
+    printed = run("config", *(() if preset is None else ("--preset", preset)), capsys=capsys)
+    config = make_config(YAML(typ="safe").load(printed))
+    assert config.model["encoder"]["size"] == 256
+    assert config.train.optimiser["rate"] > 0
+    explained = [line for line in printed.splitlines() if "#" in line]
+    assert len(explained) > 60
+    assert all(len(line) <= 118 for line in printed.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("train --out r", "there is nothing to train on"),
+        ("train --train none.tsv --out r", "none.tsv"),
+        ("train --train x.tsv", "say where the run is to be"),
+        ("train --resume r --preset luong", "--resume goes on with a run as it is"),
+        ("train --resume none", "is not a run"),
+        ("train --train x.tsv --out r --set train.epoch=1", "did you mean 'epochs'"),
+        ("evaluate none --data x.tsv", "is not a run"),
+        ("predict none", "is not a run"),
+        ("prepare --out r", "say what to compile"),
+        ("config --preset luon", "did you mean 'luong'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(typed, says, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SeqloomError) as raised:
+        run(*typed.split(), capsys=capsys)
+    assert says in str(raised.value)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,33 @@
+"""Holding out a part of the training data."""
+
+import pytest
+
+from seqloom.data.holdout import hold_out
+from seqloom.data.readers import Example, Files
+from seqloom.errors import InputError
+
+EXAMPLES = [Example(f"s{n}", f"t{n}") for n in range(200)]
+
+
+def test_every_example_is_on_one_side():
+    left, held = hold_out(EXAMPLES, seed=1)
+    assert len(held) == 10
+    assert sorted([*left, *held]) == sorted(EXAMPLES)
+    assert list(left) == list(left)
+
+
+def test_files_are_held_out_like_lists(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{e.source}\t{e.target}\n" for e in EXAMPLES), encoding="utf-8")
+    left, held = hold_out(Files.of(str(path)), seed=1)
+    assert (list(left), held) == tuple(map(list, hold_out(EXAMPLES, seed=1)))
+
+
+def test_the_seed_decides():
+    assert hold_out(EXAMPLES, seed=1)[1] == hold_out(EXAMPLES, seed=1)[1]
+    assert hold_out(EXAMPLES, seed=1)[1] != hold_out(EXAMPLES, seed=2)[1]
+
+
+def test_too_few_are_refused():
+    with pytest.raises(InputError, match="3 pairs are too few"):
+        hold_out(EXAMPLES[:3], seed=1)

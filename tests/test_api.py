@@ -1,0 +1,99 @@
+"""``fit`` and ``load``: a model from plain lists, and what it can do."""
+
+import math
+
+import pytest
+import torch
+
+import seqloom
+from seqloom.data.readers import Files
+from seqloom.errors import InputError, OptionError, SeqloomError
+from tests.train.small import PAIRS
+
+SETTINGS = {"train.epochs": 60, "train.optimiser.rate": 0.01, "train.evaluate_every": 100}
+PLAIN = [(e.source, e.target) for e in PAIRS]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("api") / "run"
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    torch.set_num_threads(1)
+    return seqloom.fit(
+        PLAIN, dev=PLAIN[:20], size=24, settings={**SETTINGS, "model.dropout": 0.0}, out=folder, quiet=True
+    )
+
+
+def test_it_learns(model):
+    right = sum(
+        answer == target for answer, (_, target) in zip(model.predict(s for s, _ in PLAIN), PLAIN, strict=True)
+    )
+    assert right >= 95
+
+
+def test_one_source_gives_one_text_and_several_give_a_list(model):
+    assert model.predict("afk") == "kfa"
+    assert model.predict(["afk", "", "bgl"]) == ["kfa", "", "lgb"]
+    assert model.predict([]) == []
+
+
+def test_answers_carry_what_they_rest_on(model):
+    (answers,) = model.answers(["afk"], search="beam", width=3, n_best=3)
+    best = answers[0]
+    assert (best.text, best.tokens, best.source_tokens) == ("kfa", list("kfa"), list("afk"))
+    assert best.finished
+    assert math.isclose(sum(best.token_log_probs), best.log_prob, rel_tol=1e-5)
+    assert best.weights.shape == (4, 3)
+    assert best.weights.sum(1).tolist() == pytest.approx([1] * 4, abs=1e-5)
+    assert [a.value for a in answers] == sorted((a.value for a in answers), reverse=True)
+
+
+def test_a_score_is_what_search_reports(model):
+    (answers,) = model.answers(["afk"], search="greedy")
+    (score,) = model.score(["afk"], [answers[0].text])
+    assert score.log_prob == pytest.approx(answers[0].log_prob, abs=1e-5)
+    assert score.token_log_probs == pytest.approx(answers[0].token_log_probs, abs=1e-5)
+
+
+def test_evaluation(model, tmp_path):
+    report = model.evaluate(PLAIN)
+    assert report["exact"].value >= 95
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{s}\t{t}\n" for s, t in PLAIN), encoding="utf-8")
+    for data in (str(path), Files.of(str(path))):
+        assert model.evaluate(data)["exact"].value == report["exact"].value
+    comparison = model.compare(model, PLAIN, metrics=["exact"])
+    assert comparison.differences[0].p_value == 1
+
+
+def test_a_loaded_model_is_the_one_that_was_trained(model, folder):
+    loaded = seqloom.load(folder)
+    assert loaded.predict(["afk", "cgm"]) == model.predict(["afk", "cgm"])
+    assert not loaded.network.training
+
+
+def test_what_makes_no_sense_is_refused(model, folder, tmp_path):
+    for call, error, says in (
+        (lambda: seqloom.load(tmp_path), OptionError, "is not a run"),
+        (lambda: seqloom.fit(["ab", "cd"]), SeqloomError, "ab"),
+        (lambda: seqloom.fit([("a", 1)]), InputError, "pair 0"),
+        (lambda: seqloom.fit(PLAIN, preset="bahdanu", quiet=True), SeqloomError, "did you mean 'bahdanau'"),
+        (lambda: seqloom.fit(PLAIN, settings={"train.epoch": 1}), OptionError, "did you mean 'epochs'"),
+        (lambda: model.predict("a", search="baem"), SeqloomError, "did you mean 'beam'"),
+        (lambda: model.predict("a", search="beam", widht=3), SeqloomError, "did you mean 'width'"),
+        (lambda: model.evaluate([]), InputError, "no pair"),
+        (lambda: model.score(["a"], []), SeqloomError, "each source needs one target"),
+    ):
+        with pytest.raises(error) as raised:
+            call()
+        assert says in str(raised.value)
+
+
+@pytest.mark.parametrize("preset", ["bahdanau", "cho", "luong", "sutskever", "transformer"])
+def test_every_preset_trains(preset):
+    quick = {"train.updates": 2, "train.evaluate_every": 2, "search": "greedy"}
+    model = seqloom.fit(PLAIN[:20], preset=preset, size=8, settings=quick, quiet=True)
+    assert isinstance(model.predict("afk"), str)

@@ -1,0 +1,67 @@
+"""What is chosen to suit the data, and that nothing chosen by the person is changed."""
+
+import pytest
+
+from seqloom.config import make_config
+from seqloom.data.readers import Example
+from seqloom.errors import SeqloomError
+from seqloom.train.defaults import TABLE, choose, choose_tokenizers, choose_updates, kind_of_text
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["aalst", "aambeeld", "aad"], "character"),
+        (["aː l s t", "aː m b eː l t"], "symbols"),
+        (["Ein Hund läuft über die Straße.", "Zwei Männer."], "bpe"),
+        (["en_US 1/2/2024", "de_DE 3. Mai 1999"], "bpe"),
+    ],
+)
+def test_the_tokenizer_suits_the_text(texts, kind):
+    assert kind_of_text(texts) == kind
+
+
+def test_what_is_given_stays():
+    given = {
+        "model": {"preset": "luong", "size": 40, "dropout": 0.15},
+        "data": {"source": "byte"},
+        "train": {"batch_tokens": 500, "epochs": 3, "metric": "ser", "optimiser": {"rate": 0.5}, "keep": 4},
+    }
+    config = make_config(given)
+    choose_tokenizers(config, [Example("ab", "a b c d"), Example("cd", "e f g")])
+    choose(config, 1000)
+    choose_updates(config, 10)
+    assert (config.data.source, config.data.target) == ("byte", "symbols")
+    assert config.model["encoder"]["size"] == 40
+    assert config.model["decoder"]["dropout"] == 0.15
+    assert config.train.optimiser["rate"] == 0.5
+    assert (config.train.batch_tokens, config.train.batch_sentences) == (500, None)
+    assert (config.train.updates, config.train.keep, config.train.metric) == (30, 4, "ser")
+
+
+@pytest.mark.parametrize("pairs", [50, 1000, 10_000, 100_000, 10_000_000])
+def test_everything_is_chosen(pairs):
+    config = make_config({"data": {"source": "bpe", "target": "bpe"}})
+    said = [*choose(config, pairs), *choose_updates(config, 100)]
+    assert len(said) >= 7
+    assert None not in config.train.model_dump(exclude={"batch_tokens", "batch_sentences", "sampling"}).values()
+
+
+def test_more_data_gets_a_larger_model_and_less_dropout():
+    assert [row.size for row in TABLE] == sorted(row.size for row in TABLE)
+    assert [row.dropout for row in TABLE] == sorted((row.dropout for row in TABLE), reverse=True)
+    assert [row.epochs for row in TABLE] == sorted((row.epochs for row in TABLE), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "says"),
+    [
+        ({"preset": "luong", "encodr": {}}, "did you mean 'encoder'"),
+        ({"preset": "luong", "encoder": {"sise": 3}}, "did you mean 'size'"),
+        ({"encoder": "recurent"}, "did you mean 'recurrent'"),
+    ],
+)
+def test_wrong_models_are_named(model, says):
+    with pytest.raises(SeqloomError) as raised:
+        choose(make_config({"model": model}), 1000)
+    assert says in str(raised.value)
