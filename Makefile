@@ -4,7 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: parts test lint types unit format clean
+.PHONY: demo parts test lint types unit format clean
+
+demo: $(READY)
+	@$(BIN)/seqloom demo
 
 test: lint types unit
 

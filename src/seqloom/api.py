@@ -14,10 +14,12 @@ from seqloom.predictor import Answer, Predictor, Score
 from seqloom.registry import Spec, build, check, find, split
 from seqloom.train.display import Display, display_for
 from seqloom.train.folder import RunFolder
-from seqloom.train.start import ALSO, device, load_network, train
+from seqloom.train.start import device, load_network, train
 
 Pairs = Sequence[tuple[str, str]] | Sequence[Example]
 Data = str | Sequence[str] | Files | Pairs
+USUAL = {"symbols": ("wer", "ser"), "character": ("exact",), "byte": ("exact",)}
+"""Metrics of an evaluation, by the target's tokenizer, where none is asked for."""
 
 
 class Model:
@@ -47,8 +49,9 @@ class Model:
         options: of the search, for example ``width=10``.
         """
         if isinstance(sources, str):
-            return self.answers([sources], search=search, **options)[0][0].text
-        return [found[0].text for found in self.answers(list(sources), search=search, **options)]
+            return self.predict([sources], search=search, **options)[0]
+        found = self.predictor.answers(list(sources), self._search(search, options), weights=False)
+        return [answers[0].text for answers in found]
 
     def answers(self, sources: Sequence[str], *, search: Spec | None = None, **options: Any) -> list[list[Answer]]:
         """All answers to each source, best first, with tokens, log-probabilities and attention."""
@@ -95,11 +98,9 @@ class Model:
 
     def metrics(self, specs: Sequence[Spec] | None) -> list[Metric]:
         """Metrics by name; by default those that suit the target's kind of text."""
-        kind = self.tokenizers.target.spec["name"]
-        usual = [*ALSO.get(kind, ("exact",)), "exact", "token_accuracy", "perplexity"]
-        if kind in ("bpe", "unigram", "word"):
-            usual.insert(2, "ter")
-        return [build("metric", spec) for spec in (specs or list(dict.fromkeys(usual)))]
+        usual = USUAL.get(self.tokenizers.target.spec["name"], ("bleu", "chrf", "ter"))
+        names = dict.fromkeys([*usual, "exact", "token_accuracy", "perplexity"])
+        return [build("metric", spec) for spec in (specs or list(names))]
 
     def _search(self, spec: Spec | None, options: Mapping[str, Any]) -> Any:
         name, given = split("search", self.config.search if spec is None else spec)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seqloom.batch import Batch
 from seqloom.data.tokenizers import Tokenizer, Tokenizers
-from seqloom.decode.hypothesis import Hypothesis
+from seqloom.decode import Hypothesis, Search
 from seqloom.decode.score import score
 from seqloom.errors import SizeError
 from seqloom.metrics import Answers
@@ -17,8 +17,6 @@ from seqloom.models.base import Autoregressive
 
 TOKENS = 6000
 """The padded size of a batch of sources, which bounds the memory that answering takes."""
-
-Search = Callable[[Autoregressive, Batch], list[list[Hypothesis]]]
 
 
 @dataclass(frozen=True)
@@ -67,11 +65,17 @@ class Predictor:
         return next(self.network.parameters()).device
 
     def answers(
-        self, sources: Sequence[str], search: Search, *, stop: Callable[[], bool] = lambda: False
+        self,
+        sources: Sequence[str],
+        search: Search,
+        *,
+        weights: bool = True,
+        stop: Callable[[], bool] = lambda: False,
     ) -> list[list[Answer]]:
         """The answers to every source, best first, in the order of the sources; a blank source has a blank one.
 
-        ``stop`` is asked between batches; if it says so, what is left is answered by nothing.
+        weights: with those of attention.
+        stop: asked between batches; if it says so, what is left is answered by nothing.
         """
         encode, reader = self.tokenizers.source.encode, self.tokenizers.source
         ids = encode(sources)
@@ -81,7 +85,7 @@ class Predictor:
             if stop():
                 break
             batch = Batch.of(sources=[ids[row] for row in rows]).to(self.device)
-            for row, hypotheses in zip(rows, search(self.network, batch), strict=True):
+            for row, hypotheses in zip(rows, search(self.network, batch, weights=weights), strict=True):
                 read = reader.tokens(ids[row])
                 found[row] = [_answer(h, read, self.tokenizers.target) for h in hypotheses]
         return found
@@ -118,7 +122,9 @@ class Predictor:
 
         None if it was stopped.
         """
-        hypotheses = [found[0].text if found else "" for found in self.answers(sources, search, stop=stop)]
+        hypotheses = [
+            found[0].text if found else "" for found in self.answers(sources, search, weights=False, stop=stop)
+        ]
         if stop():
             return None
         scores = self.scores(sources, [refs[0] for refs in references])

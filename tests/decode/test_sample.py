@@ -81,3 +81,14 @@ def test_the_same_seed_gives_the_same_samples_and_more_of_them_the_same_first():
     assert few == again
     assert few <= many
     assert len(many) > 10
+
+
+def test_a_sample_keeps_its_numbers_whoever_else_goes_on():
+    """Beside a sentence that never ends nobody moves up when others finish; alone, they do."""
+    endless = drawn(5)
+    endless[..., END] = 0
+    model, search = TableModel(drawn(4), endless), Sample(samples=30, max_length=12)
+    (alone,) = search(model, Batch.of(None, [[0]]))
+    in_company, _ = search(model, Batch.of(None, [[0], [1]]))
+    assert [h.tokens for h in alone] == [h.tokens for h in in_company]
+    assert len({len(h.tokens) for h in alone}) > 3

@@ -35,7 +35,7 @@ class Suited(NamedTuple):
 TABLE = [
     Suited(500, 128, 0.4, 16, None, 150),
     Suited(3_000, 128, 0.4, 32, None, 80),
-    Suited(15_000, 256, 0.3, 32, None, 40),
+    Suited(15_000, 256, 0.3, 32, None, 30),
     Suited(60_000, 256, 0.3, 64, None, 24),
     Suited(300_000, 384, 0.2, None, 3000, 16),
     Suited(2_000_000, 512, 0.1, None, 4096, 8),

@@ -28,15 +28,8 @@ from seqloom.train.judge import judge_for
 from seqloom.train.loop import Loop, batching
 from seqloom.train.readme import readme
 
-ALSO = {
-    "bpe": ("bleu", "chrf"),
-    "unigram": ("bleu", "chrf"),
-    "word": ("bleu", "chrf"),
-    "symbols": ("wer", "ser"),
-    "character": ("exact",),
-    "byte": ("exact",),
-}
-"""Metrics to look at, by the target's tokenizer, beside the one that decides."""
+WATCHED = {"symbols": ("wer", "ser"), "character": ("exact",), "byte": ("exact",)}
+"""Metrics to look at while training, by the target's tokenizer, beside the one that decides."""
 
 
 def train(
@@ -135,7 +128,7 @@ def _run(
     assert prepared.dev is not None
     assert config.train.metric is not None
     examples = list(prepared.dev.examples())
-    also = ["loss", "perplexity", *ALSO.get(prepared.tokenizers.target.spec["name"], ())]
+    also = ["loss", "perplexity", *WATCHED.get(prepared.tokenizers.target.spec["name"], ("bleu",))]
     judge = judge_for(examples, prepared.tokenizers, config.train.metric, also)
     loop = Loop(network, prepared.train, batches, judge, config=config.train, folder=folder, display=display)
     if resume:
