@@ -9,6 +9,7 @@ its own, so that each has a peak of its own:
 
     prepare   ``prepare`` with BPE of 8,000 on each side
     start     what training does before its first step: import, open the corpus, plan an epoch, make a batch
+    command   ``seqloom train`` itself, from the command to its first update
     train     steps of ``bahdanau`` at size 256 on batches of 4,096 tokens, made by ``Prefetch``: how long the model
               waits for them
 
@@ -21,6 +22,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -37,6 +39,7 @@ WORDS = 50_000
 CHUNK = 100_000
 TOKENS = 4096
 STEPS = 10
+DEV = 100
 Figures = dict[str, float]
 
 
@@ -63,11 +66,12 @@ def make_pairs(folder: str, pairs: int) -> Figures:
 def prepare_them(folder: str, pairs: int) -> Figures:
     """Compile the made pairs."""
     from seqloom.data.prepare import prepare
-    from seqloom.data.readers import Files
+    from seqloom.data.readers import Files, read
 
     before = _megabytes("VmRSS")
     begin = time.perf_counter()
-    prepared = prepare(Path(folder) / "corpus", Files.of(f"{folder}/train.{{source,target}}"))
+    pairs_of_text = Files.of(f"{folder}/train.{{source,target}}")
+    prepared = prepare(Path(folder) / "corpus", pairs_of_text, list(islice(read(pairs_of_text), DEV)))
     taken = time.perf_counter() - begin
     size = sum(file.stat().st_size for file in (Path(folder) / "corpus").iterdir())
     return {
@@ -140,6 +144,22 @@ def train(folder: str, pairs: int) -> Figures:
     return {"waiting_share": (batches.waited - first) / taken, "ms_per_step": taken / STEPS * 1e3}
 
 
+def command(folder: str, pairs: int) -> Figures:
+    """``seqloom train``, from its start to its first update, with the model that suits so many pairs."""
+    run = Path(folder) / "run"
+    words = ["train", "--train", f"{folder}/corpus", "--out", str(run), "--set", "train.log_every=1"]
+    begin = time.time()
+    with subprocess.Popen([sys.executable, "-m", "seqloom", *words], stderr=subprocess.DEVNULL) as process:
+        timing = run / "timing.jsonl"
+        while process.poll() is None and not (timing.exists() and timing.read_text().endswith("\n")):
+            time.sleep(0.01)
+        logged = time.time()
+        peak = _megabytes("VmHWM", process.pid)
+        process.kill()
+    first = json.loads(timing.read_text().splitlines()[0])
+    return {"command_start_s": logged - begin - first["seconds"], "command_peak_mb": peak}
+
+
 def padding(folder: str, data: str) -> Figures:
     """The share of padding on Multi30k."""
     from seqloom.data.batches import Batching
@@ -160,17 +180,17 @@ def apart(stage: Callable[..., Figures], *arguments: Any) -> Figures:
         return pool.apply(stage, arguments)
 
 
-def _megabytes(field: str) -> float:
-    for line in Path("/proc/self/status").read_text().splitlines():
+def _megabytes(field: str, process: int | str = "self") -> float:
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith(field):
             return int(line.split()[1]) / 1024
-    raise LookupError(f"/proc/self/status has no {field}")
+    raise LookupError(f"/proc/{process}/status has no {field}")
 
 
 def measured(options: argparse.Namespace) -> Iterator[Figures]:
     """The figures of one stage after the other."""
     with tempfile.TemporaryDirectory(dir=options.work) as folder:
-        for stage in (make_pairs, prepare_them, start, train):
+        for stage in (make_pairs, prepare_them, start, command, train):
             yield apart(stage, folder, options.pairs)
         if options.multi30k:
             yield apart(padding, folder, str(options.multi30k))

@@ -51,6 +51,32 @@ def test_answers_carry_what_they_rest_on(model):
     assert [a.value for a in answers] == sorted((a.value for a in answers), reverse=True)
 
 
+def test_an_alignment_goes_with_every_answer_but_not_with_its_end(model):
+    for answers in model.answers(["afk", "cgm"], search="beam", width=4, n_best=4):
+        for answer in answers:
+            greatest = answer.weights[: len(answer.tokens)].numpy().argmax(1).tolist()
+            assert answer.alignment == [(s, t) for t, s in enumerate(greatest)]
+            assert answer.words().target == answer.tokens
+            assert answer.words().alignment == answer.alignment
+
+
+def test_constraints_are_options_like_those_of_the_search(model):
+    assert model.predict(["afk", "bgl"], prefix=["l", ""])[0].startswith("l")
+    assert model.predict(["afk", "bgl"], prefix=["l", ""])[1] == "lgb"
+    assert "k" not in model.predict("afk", forbid="k", search="greedy")
+    assert "m" in model.predict("afk", require="m", width=8)
+    kept, changed = model.predict(["afk", "bgl"], require=[[], ["c"]], width=8)
+    assert (kept, "c" in changed) == ("kfa", True)
+    twice = model.answers(["afk"], search="sample", samples=20, temperature=5.0, no_repeat=1)[0]
+    assert all(len(set(answer.tokens)) == len(answer.tokens) for answer in twice)
+
+
+def test_what_is_cut_off_says_so(model):
+    (answers,) = model.answers(["afk"], search="greedy", max_length=1)
+    assert [answer.finished for answer in answers] == [False]
+    assert len(answers[0].tokens) == len(answers[0].token_log_probs) == len(answers[0].weights) == 1
+
+
 def test_a_score_is_what_search_reports(model):
     (answers,) = model.answers(["afk"], search="greedy")
     (score,) = model.score(["afk"], [answers[0].text])
@@ -84,6 +110,16 @@ def test_what_makes_no_sense_is_refused(model, folder, tmp_path):
         (lambda: seqloom.fit(PLAIN, settings={"train.epoch": 1}), OptionError, "did you mean 'epochs'"),
         (lambda: model.predict("a", search="baem"), SeqloomError, "did you mean 'beam'"),
         (lambda: model.predict("a", search="beam", widht=3), SeqloomError, "did you mean 'width'"),
+        (
+            lambda: model.predict("a", search="greedy", width=3),
+            OptionError,
+            "'greedy' has no width; these have: beam",
+        ),
+        (lambda: model.predict("a", forbids="b"), SeqloomError, "did you mean 'forbid'"),
+        (lambda: model.predict("a", search="sample", require="b"), OptionError, "use search 'beam'"),
+        (lambda: model.predict(["a", "b"], prefix=["b"]), SeqloomError, "1 entries for 2 sources"),
+        (lambda: seqloom.load([]), OptionError, "no run is named"),
+        (lambda: seqloom.load(folder, average="probabilities"), OptionError, "name several"),
         (lambda: model.evaluate([]), InputError, "no pair"),
         (lambda: model.score(["a"], []), SeqloomError, "each source needs one target"),
     ):

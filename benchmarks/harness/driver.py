@@ -53,9 +53,9 @@ class Worker:
             raise WorkerError(f"{self.name} failed:\n{answer['error']}")
         return answer["value"]
 
-    def turn(self, number: int) -> float:
-        """Milliseconds of one run on input ``number``."""
-        return float(self.ask("turn", number=number))
+    def turn(self, number: int, **row: int) -> float:
+        """Milliseconds of one run on input ``number``; row: how many runs are ``untimed``, and ``timed``."""
+        return float(self.ask("turn", number=number, **row))
 
     def __enter__(self) -> "Worker":
         return self

@@ -16,7 +16,14 @@ RESULTS = BENCHMARKS / "results"
 
 
 @dataclass(frozen=True)
-class Record:
+class Row:
+    """A row of a table; ``columns`` has a heading for every field, and how its values are formatted ("": text)."""
+
+    columns: ClassVar[Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Record(Row):
     """Times of one case against one peer.
 
     ratio: how many times as long the peer takes, peer_ms / ours_ms.
@@ -40,7 +47,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Speed:
+class Speed(Row):
     """Speeds of one case against one peer, and how large the two models are.
 
     ratio: how many times as fast we are, ours_speed / peer_speed.
@@ -59,6 +66,38 @@ class Speed:
         "case": "", "peer": "", "unit": "", "ours": ",.2f", "peer’s": ",.2f", "ratio": ".2f",
         "our parameters": ",", "peer’s parameters": ",",
     }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Decoding(Row):
+    """Speeds of one search against one peer, in sentences per second.
+
+    ratio: how many times as fast we are, ours_speed / peer_speed.
+    limit_share: how much of our time would be left at the limit.
+    """
+
+    case: str
+    peer: str
+    ours_speed: float
+    peer_speed: float
+    ratio: float
+    limit_share: float
+
+    columns: ClassVar[Mapping[str, str]] = {
+        "case": "", "peer": "", "ours": ",.1f", "peer’s": ",.1f", "ratio": ".2f", "limit share": ".0%",
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Length(Row):
+    """How long an answer of so many tokens takes, and a token of it."""
+
+    case: str
+    tokens: int
+    ms: float
+    token_ms: float
+
+    columns: ClassVar[Mapping[str, str]] = {"case": "", "tokens": ",", "ms": ",.1f", "ms per token": ".3f"}
 
 
 def compare(
@@ -84,7 +123,7 @@ def compare(
     )
 
 
-def table(records: Sequence[Record] | Sequence[Speed]) -> str:
+def table(records: Sequence[Row]) -> str:
     """Records of one kind as aligned columns, numbers to the right."""
     columns = records[0].columns
     cells = [list(columns)]
@@ -115,7 +154,7 @@ def _lines(path: str) -> list[str]:
     return Path(path).read_text().splitlines() if Path(path).exists() else []
 
 
-def write(name: str, records: Sequence[Record] | Sequence[Speed], text: str, folder: Path = RESULTS) -> None:
+def write(name: str, records: Sequence[Row], text: str, folder: Path = RESULTS) -> None:
     """``<name>.json`` with the records and ``<name>.txt`` with the text, each put in place whole."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = ",\n".join(f"  {json.dumps(asdict(r))}" for r in records)

@@ -28,7 +28,7 @@ def serve(make: Callable[..., Run]) -> None:
     make: from a case's description to what runs it. Memory counts from before this call on.
     """
     case = _Case(make)
-    answer({"make": case.make, "turn": case.turn, "memory": case.memory})
+    answer({"make": case.make, "turn": case.turn, "result": case.result, "memory": case.memory})
 
 
 def answer(requests: Mapping[str, Callable[..., object]]) -> None:
@@ -59,19 +59,23 @@ class _Case:
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
         self._run = self._make(**description)
 
-    def turn(self, number: int) -> float:
+    def turn(self, number: int, untimed: int = UNTIMED, timed: int = TIMED) -> float:
         """Milliseconds of one run, the median of a row of them behind some that are not timed.
 
         The other workers have just had the machine, their threads are still going to sleep, and this one's memory and
         caches are cold: work that is done in rows is measured in rows.
         """
-        times = [self._timed(number) for _ in range(UNTIMED + TIMED)]
-        return statistics.median(times[UNTIMED:])
+        times = [self._timed(number) for _ in range(untimed + timed)]
+        return statistics.median(times[untimed:])
 
     def _timed(self, number: int) -> float:
         start = time.perf_counter()
         self._run(number)
         return (time.perf_counter() - start) * 1e3
+
+    def result(self, number: int) -> object:
+        """What a run on an input gives, by which a driver sees whether all do the same."""
+        return self._run(number)
 
     def memory(self) -> float:
         """The peak since the case was made, above what the process held before."""

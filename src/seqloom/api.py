@@ -8,14 +8,19 @@ from typing import Any, overload
 from seqloom.config import Config, make_config, merge
 from seqloom.data.readers import Example, Files, read
 from seqloom.data.tokenizers import Tokenizers
-from seqloom.errors import InputError, OptionError
+from seqloom.decode import Search
+from seqloom.decode.ensemble import Ensemble
+from seqloom.errors import InputError, OptionError, SeqloomError, unknown
 from seqloom.metrics import Answers, Comparison, Metric, Report, compare, evaluate
-from seqloom.predictor import Answer, Predictor, Score
-from seqloom.registry import Spec, build, check, find, split
+from seqloom.predictor import Answer, Constraints, Predictor, Score
+from seqloom.registry import Spec, build, check, find, parts, split
+from seqloom.registry import options as options_of
 from seqloom.train.display import Display, display_for
 from seqloom.train.folder import RunFolder
+from seqloom.train.judge import fitting
 from seqloom.train.start import device, load_network, train
 
+Folder = str | Path
 Pairs = Sequence[tuple[str, str]] | Sequence[Example]
 Data = str | Sequence[str] | Files | Pairs
 USUAL = {"symbols": ("wer", "ser"), "character": ("exact",), "byte": ("exact",)}
@@ -46,16 +51,21 @@ class Model:
         """The best answer to a source, or to each of several.
 
         search: how it is found, by name or with options; by default as the run's configuration says.
-        options: of the search, for example ``width=10``.
+        options: of the search, for example ``width=10``, and constraints: ``prefix``, ``forbid``, ``require``,
+            ``no_repeat``, ``repetition_penalty``, ``grammar``.
         """
         if isinstance(sources, str):
             return self.predict([sources], search=search, **options)[0]
-        found = self.predictor.answers(list(sources), self._search(search, options), weights=False)
+        how, constraints = self.asked(search, options)
+        found = self.predictor.answers(list(sources), how, constraints=constraints, weights=False)
         return [answers[0].text for answers in found]
 
-    def answers(self, sources: Sequence[str], *, search: Spec | None = None, **options: Any) -> list[list[Answer]]:
-        """All answers to each source, best first, with tokens, log-probabilities and attention."""
-        return self.predictor.answers(sources, self._search(search, options))
+    def answers(
+        self, sources: Sequence[str], *, search: Spec | None = None, weights: bool = True, **options: Any
+    ) -> list[list[Answer]]:
+        """All answers to each source, best first, with tokens, log-probabilities and (``weights``) attention."""
+        how, constraints = self.asked(search, options)
+        return self.predictor.answers(sources, how, constraints=constraints, weights=weights)
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Score]:
         """The log-probability of every target given its source, in sum and by token."""
@@ -67,7 +77,8 @@ class Model:
         if not examples:
             raise InputError("there is nothing to evaluate on: the data holds no pair")
         references = [(e.target, *e.references) for e in examples]
-        answers = self.predictor.judged([e.source for e in examples], references, self._search(search, options))
+        how, constraints = self.asked(search, options)
+        answers = self.predictor.judged([e.source for e in examples], references, how, constraints=constraints)
         assert answers is not None
         return answers
 
@@ -100,18 +111,68 @@ class Model:
         """Metrics by name; by default those that suit the target's kind of text."""
         usual = USUAL.get(self.tokenizers.target.spec["name"], ("bleu", "chrf", "ter"))
         names = dict.fromkeys([*usual, "exact", "token_accuracy", "perplexity"])
-        return [build("metric", spec) for spec in (specs or list(names))]
+        return [build("metric", spec) for spec in specs or [fitting(name, self.tokenizers.target) for name in names]]
 
-    def _search(self, spec: Spec | None, options: Mapping[str, Any]) -> Any:
-        name, given = split("search", self.config.search if spec is None else spec)
+    def asked(self, search: Spec | None, options: Mapping[str, Any]) -> tuple[Search, Constraints | None]:
+        """How answers are to be found: the search, by default the configuration's, and constraints if there are any.
+
+        options: of both, by name.
+        """
+        name, given = split("search", self.config.search if search is None else search)
         if "name" in options:
             raise OptionError("search is chosen by search=…, not by name=…")
+        constraints = {option: value for option, value in options.items() if option in options_of(Constraints)}
+        rest = {option: value for option, value in options.items() if option not in constraints}
         cls = find("search", name)
-        return cls(**check(f"search {name!r}", cls, {**given, **options}))
+        for option in rest:
+            if option not in options_of(cls):
+                raise _refusal(option, name)
+        return (
+            cls(**check(f"search {name!r}", cls, {**given, **rest})),
+            Constraints(**check("constraints", Constraints, constraints)) if constraints else None,
+        )
 
 
-def load(folder: str | Path, *, device_name: str = "auto") -> Model:
-    """The trained model of a run's folder."""
+def _refusal(option: str, search: str) -> SeqloomError:
+    """Why a search does not take an option: it is another's, or no one's."""
+    others = [name for name, cls in parts("search").items() if option in options_of(cls)]
+    if others:
+        return OptionError(f"search {search!r} has no {option}; these have: {', '.join(others)}")
+    return unknown(
+        f"option of search {search!r}:", option, [*options_of(find("search", search)), *options_of(Constraints)]
+    )
+
+
+def load(folder: Folder | Sequence[Folder], *, average: str | None = None, device_name: str = "auto") -> Model:
+    """The trained model of a run's folder; of several, all of them as one: an ensemble.
+
+    The runs of an ensemble write the same tokens. Its configuration is that of the first.
+
+    average: what an ensemble averages: ``probabilities`` (by default) or ``log_probabilities``.
+    """
+    folders = [folder] if isinstance(folder, str | Path) else list(folder)
+    if not folders:
+        raise OptionError("no run is named")
+    models = [_load(one, device_name) for one in folders]
+    first = models[0]
+    if len(models) == 1:
+        if average is not None:
+            raise OptionError(f"average={average!r} is for an ensemble, and {folders[0]} is one run: name several")
+        return first
+    for name, model in zip(folders, models, strict=True):
+        if model.tokenizers.target.to_json() != first.tokenizers.target.to_json():
+            raise OptionError(
+                f"{folders[0]} and {name} write different tokens, so they make no ensemble: train them on the same "
+                f"pairs, or on one prepared corpus (seqloom prepare)"
+            )
+    options = check("an ensemble", Ensemble, {} if average is None else {"average": average})
+    ensemble = Ensemble([model.network for model in models], **options)
+    readers = [model.tokenizers.source for model in models]
+    alike = all(reader.to_json() == readers[0].to_json() for reader in readers)
+    return Model(first.config, first.tokenizers, Predictor(ensemble, first.tokenizers, () if alike else readers))
+
+
+def _load(folder: Folder, device_name: str) -> Model:
     run = RunFolder(Path(folder))
     config = run.read_config()
     if not run.weights.exists():

@@ -96,6 +96,17 @@ def every_answer(table, normalisation: str, least: int, most: int) -> list[Answe
     return sorted(found, key=lambda answer: -answer.value)
 
 
+def has(tokens, phrase) -> bool:
+    """Whether a phrase is in an answer, its tokens one after another."""
+    return any(tuple(tokens[i : i + len(phrase)]) == tuple(phrase) for i in range(len(tokens) - len(phrase) + 1))
+
+
+def repeats(tokens, n: int) -> bool:
+    """Whether some n tokens come twice."""
+    grams = [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
+    return len(set(grams)) < len(grams)
+
+
 def plain_beam(table, width: int, normalisation: str, least: int, most: int) -> tuple[list[Answer], list[Answer]]:
     """Beam search as it is told, with lists, never stopping early: finished answers and those cut, best first."""
     beam: list[tuple[tuple[int, ...], float]] = [((), 0.0)]

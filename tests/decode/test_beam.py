@@ -1,16 +1,21 @@
 """Beam search: against all strings, and against itself in plain Python."""
 
 import itertools
+import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom import Batch
-from seqloom.batch import END
+from seqloom.batch import END, START
 from seqloom.decode.beam import Beam
+from seqloom.decode.diverse import Diverse
+from seqloom.decode.exhaustive import Exhaustive
 from seqloom.decode.greedy import Greedy
+from seqloom.errors import OptionError
 from tests.decode.plain import (
     BY_HAND,
     CONTENT,
@@ -59,30 +64,97 @@ def test_by_hand():
     assert long.value == pytest.approx(long.log_prob / len(long.token_log_probs), abs=1e-12)
 
 
-@pytest.mark.parametrize("preset", ["attention-lm", "bahdanau", "luong", "transformer"])
+@pytest.mark.parametrize(
+    ("preset", "coverage"),
+    [
+        ("attention-lm", 0.0),
+        ("bahdanau", 0.0),
+        ("luong", 0.0),
+        ("transformer", 0.0),
+        ("bahdanau", 0.7),
+        ("transformer", 0.2),
+    ],
+)
 @pytest.mark.parametrize("normalisation", NORMALISATIONS)
-def test_real_models_too(preset, normalisation):
+@pytest.mark.parametrize("kind", [Beam, Exhaustive])
+def test_real_models_too(preset, coverage, normalisation, kind):
     """All strings are judged by teacher forcing and a softmax written out here."""
     model = real_model(preset)
     strings = [list(s) for n in range(4) for s in itertools.product(CONTENT, repeat=n)]
     sources = [[3, 8, 4, 5], [7, 6]]
-    found = Beam(width=len(strings), n_best=len(strings), normalisation=normalisation, max_length=3)(
-        model, batch_for(model, sources)
+    wide = {"width": len(strings)} if kind is Beam else {}
+    for n_best in (2, len(strings)):
+        search = kind(n_best=n_best, normalisation=normalisation, coverage=coverage, max_length=3, **wide)
+        for source, answers in zip(sources, search(model, batch_for(model, sources)), strict=True):
+            batch = Batch.of(strings, None if preset == "attention-lm" else [source] * len(strings))
+            with torch.no_grad():
+                inputs = model.output.shift(batch.target, batch.target_mask)
+                decoded = model(inputs, model.prepare(batch), weights=True)
+                z = model.output.logits(decoded.features)
+                chosen = z.gather(2, batch.target[..., None])[..., 0] - z.exp().sum(2).log()
+            log_probs = (chosen * batch.target_mask).sum(1).tolist()
+            expected = {tuple(s): p for s, p in zip(strings, log_probs, strict=True)}
+            values = {s: p / DIVISORS[normalisation](len(s) + 1) for s, p in expected.items()}
+            if coverage:
+                for s, weights_TS in zip(strings, decoded.weights.numpy(), strict=True):
+                    covered = weights_TS[: len(s) + 1].sum(0)
+                    values[tuple(s)] += coverage * np.log(np.minimum(covered, 1)).sum()
+            assert [tuple(h.tokens) for h in answers] == sorted(values, key=lambda s: -values[s])[:n_best]
+            for h in answers:
+                assert h.log_prob == pytest.approx(expected[tuple(h.tokens)], abs=1e-10)
+                assert h.value == pytest.approx(values[tuple(h.tokens)], abs=1e-10)
+                assert sum(h.token_log_probs) == pytest.approx(h.log_prob, abs=1e-10)
+                assert len(h.token_log_probs) == len(h.tokens) + 1
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    sources=st.lists(st.lists(st.integers(3, 8), min_size=1, max_size=6), min_size=1, max_size=5),
+    coverage=st.sampled_from([0.1, 1.0]),
+    normalisation=st.sampled_from(NORMALISATIONS),
+)
+def test_coverage_in_a_batch_as_alone_and_as_the_weights_say(seed, sources, coverage, normalisation):
+    model = real_model("bahdanau", seed=seed)
+    search = Beam(width=4, n_best=3, coverage=coverage, normalisation=normalisation, max_length=6)
+    for source, found in zip(sources, search(model, batch_for(model, sources)), strict=True):
+        (alone,) = search(model, batch_for(model, [source]))
+        assert [h.tokens for h in found] == [h.tokens for h in alone]
+        for h, other in zip(found, alone, strict=True):
+            assert h.value == pytest.approx(other.value, abs=1e-10)
+            penalty = coverage * float(h.weights.sum(0).clamp(max=1).log().sum())
+            divisor = DIVISORS[normalisation](len(h.token_log_probs))
+            assert h.value == pytest.approx(h.log_prob / divisor + penalty, abs=1e-10)
+            assert h.formula.endswith(f" + {coverage:g} Σ_s log min(Σ_t w_ts, 1)")
+
+
+def test_early_stopping_waits_for_what_reads_the_whole_source():
+    """To end at once is likelier, but leaves the second step of the source unread (step t reads step t)."""
+    table = torch.zeros(6, 6, dtype=torch.float64)
+    table[START, END], table[START, 3], table[3, END] = 0.9, 0.1, 1.0
+    model, batch = TableModel(table), Batch.of(None, [[0, 7]])
+    assert Beam(width=2, normalisation="none")(model, batch)[0][0].tokens == []
+    (found,) = Beam(width=2, n_best=2, normalisation="none", coverage=0.5)(model, batch)
+    assert [(h.tokens, h.value) for h in found] == [([3], pytest.approx(math.log(0.1))), ([], -math.inf)]
+
+
+def test_answers_that_all_leave_something_unread_are_ranked_by_their_log_probability():
+    """Three steps of a source, and no answer of more than one token: all have a value of −∞."""
+    (found,) = Beam(width=9, n_best=9, normalisation="none", coverage=0.5, max_length=1)(
+        TableModel(BY_HAND), Batch.of(None, [[0, 7, 7]])
     )
-    for source, answers in zip(sources, found, strict=True):
-        batch = Batch.of(strings, None if preset == "attention-lm" else [source] * len(strings))
-        with torch.no_grad():
-            inputs = model.output.shift(batch.target, batch.target_mask)
-            z = model.output.logits(model(inputs, model.prepare(batch)).features)
-            chosen = z.gather(2, batch.target[..., None])[..., 0] - z.exp().sum(2).log()
-        log_probs = (chosen * batch.target_mask).sum(1).tolist()
-        expected = {tuple(s): p for s, p in zip(strings, log_probs, strict=True)}
-        values = {s: p / DIVISORS[normalisation](len(s) + 1) for s, p in expected.items()}
-        assert [tuple(h.tokens) for h in answers] == sorted(values, key=lambda s: -values[s])
-        for h in answers:
-            assert h.log_prob == pytest.approx(expected[tuple(h.tokens)], abs=1e-10)
-            assert sum(h.token_log_probs) == pytest.approx(h.log_prob, abs=1e-10)
-            assert len(h.token_log_probs) == len(h.tokens) + 1
+    assert {h.value for h in found} == {-math.inf}
+    assert [h.log_prob for h in found] == sorted((h.log_prob for h in found), reverse=True)
+    assert found[0].tokens == [4]
+
+
+@pytest.mark.parametrize("preset", ["sutskever", "attention-lm"])
+@pytest.mark.parametrize("kind", [Beam, Diverse, Exhaustive])
+def test_coverage_needs_attention_to_a_source(preset, kind):
+    model = real_model(preset)
+    reason = "no attention" if preset == "sutskever" else "attention, but not to a source"
+    with pytest.raises(OptionError, match=rf"coverage=0\.2 .* this model has {reason}"):
+        kind(coverage=0.2, max_length=3)(model, batch_for(model, [[4, 5]]))
 
 
 @settings(max_examples=60, deadline=None)

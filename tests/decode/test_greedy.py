@@ -8,13 +8,28 @@ from hypothesis import strategies as st
 from seqloom import Batch, registry
 from seqloom.batch import END, START
 from seqloom.decode.beam import Beam
+from seqloom.decode.diverse import Diverse
+from seqloom.decode.exhaustive import Exhaustive
 from seqloom.decode.greedy import Greedy
 from seqloom.decode.lengths import Lengths
+from seqloom.decode.mbr import Mbr
 from seqloom.decode.sample import Sample
+from seqloom.decode.stochastic import Stochastic
 from seqloom.errors import OptionError, SeqloomError, UnknownNameError
 from tests.decode.plain import BY_HAND, TableModel, batch_for, drawn, log_probs, real_model
 
-SEARCHES = [Greedy(), Beam(width=3, n_best=3), Sample(samples=3, seed=5), Sample(top_p=0.8, temperature=1.5)]
+SEARCHES = [
+    Greedy(),
+    Beam(width=3, n_best=3),
+    Sample(samples=3, seed=5),
+    Sample(top_p=0.8, temperature=1.5),
+    Sample(typical_p=0.7, min_p=0.1),
+    Diverse(width=4, groups=2),
+    Stochastic(width=4, seed=3),
+    Mbr(samples=7, n_best=2, seed=1),
+    Exhaustive(n_best=4, max_length=3),
+]
+KINDS = [Greedy, Beam, Sample, Diverse, Stochastic, Mbr]
 PRESETS = ["attention-lm", "bahdanau", "luong", "sutskever", "transformer"]
 SOURCES = [[3, 8, 4, 5, 7, 3, 3], [7], [6, 6], [5, 4, 3, 8], [8, 7, 6]]
 
@@ -39,7 +54,7 @@ def test_greedy_takes_the_likeliest(seeds, most):
         assert (one.tokens, one.finished) == plain_greedy(table, most)
         expected = log_probs(table, [*one.tokens, END] if one.finished else one.tokens)
         assert one.token_log_probs == pytest.approx(expected, abs=1e-12)
-        assert one.log_prob == one.value == pytest.approx(sum(expected), abs=1e-12)
+        assert (one.log_prob, one.value) == pytest.approx((sum(expected), sum(expected)), abs=1e-12)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -61,8 +76,32 @@ def test_a_sentence_alone_is_what_it_is_in_a_batch(preset, search):
                 torch.testing.assert_close(one.weights, other.weights, rtol=0, atol=1e-10)
 
 
+@pytest.mark.parametrize("preset", ["bahdanau", "transformer"])
+@pytest.mark.parametrize("search", [Greedy, Beam, Sample, Diverse, Stochastic])
+def test_and_nearly_so_in_single_precision(preset, search):
+    search = search(max_length=4)  # longer answers of a small model are too often equally likely
+    model = real_model(preset, seed=3, vocabulary=9).float()
+    together = search(model, batch_for(model, SOURCES))
+    for source, in_batch in zip(SOURCES, together, strict=True):
+        (alone,) = search(model, batch_for(model, [source]))
+        assert [h.tokens for h in in_batch] == [h.tokens for h in alone]
+        for one, other in zip(in_batch, alone, strict=True):
+            assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-4)
+
+
+@pytest.mark.parametrize("preset", ["bahdanau", "sutskever", "transformer"])
+def test_a_source_far_longer_than_others(preset):
+    model = real_model(preset, vocabulary=9)
+    long = [3 + n % 6 for n in range(700)]
+    together = Beam(max_length=5)(model, batch_for(model, [[4], long]))
+    for source, (in_batch,) in zip([[4], long], together, strict=True):
+        ((alone,),) = Beam(max_length=5)(model, batch_for(model, [source]))
+        assert (in_batch.tokens, in_batch.finished) == (alone.tokens, alone.finished)
+        assert in_batch.log_prob == pytest.approx(alone.log_prob, abs=1e-10)
+
+
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("search", SEARCHES, ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("search", [SEARCHES[n] for n in (0, 1, 2, 6)], ids=lambda s: type(s).__name__)
 def test_weights_are_those_of_the_winning_path(preset, search):
     model = real_model(preset, seed=4, vocabulary=9)
     found = search(model, batch_for(model, SOURCES))
@@ -80,7 +119,7 @@ def test_weights_are_those_of_the_winning_path(preset, search):
     assert all(h.weights is None for one in search(model, batch_for(model, SOURCES), weights=False) for h in one)
 
 
-@pytest.mark.parametrize("search", [Greedy, Beam, Sample])
+@pytest.mark.parametrize("search", KINDS)
 def test_a_model_that_never_ends_is_cut_and_that_is_said(search):
     table = torch.tensor(BY_HAND, dtype=torch.float64)
     table[:, END] = 0
@@ -92,11 +131,11 @@ def test_a_model_that_never_ends_is_cut_and_that_is_said(search):
     assert len(found[0].tokens) == 2 * 3 + 20
 
 
-@pytest.mark.parametrize("search", [Greedy, Beam, Sample])
+@pytest.mark.parametrize("search", KINDS)
 def test_nothing_may_follow(search):
     """Four symbols, UNKNOWN not wanted, and END too soon: there is nothing to say."""
     model = TableModel(drawn(0, symbols=4))
-    (one,), (other,) = search(min_length=2, unknown=False)(model, Batch.of(None, [[0], [0]]))
+    (one, *_), (other, *_) = search(min_length=2, unknown=False)(model, Batch.of(None, [[0], [0]]))
     assert (one.tokens, one.token_log_probs, one.log_prob, one.finished) == ([], [], 0.0, False)
     assert other.tokens == []
 
@@ -110,7 +149,7 @@ def test_a_dead_end_leaves_its_place_to_others():
     assert [(h.tokens, h.finished) for h in found] == [([4, 5], True), ([3], False)]
 
 
-@pytest.mark.parametrize("search", [Greedy, Beam, Sample])
+@pytest.mark.parametrize("search", KINDS)
 def test_pad_and_start_are_never_said_and_unknown_only_where_allowed(search):
     table = torch.full((6, 6), 0.02, dtype=torch.float64)
     table[:, :2], table[:, 3] = 0.4, 0.14
@@ -137,7 +176,7 @@ def test_lengths(options, least, most):
     assert [bound.tolist() for bound in Lengths(*options).bounds(mask)] == [least, most]
 
 
-@pytest.mark.parametrize("search", [Greedy, Beam, Sample])
+@pytest.mark.parametrize("search", KINDS)
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 1000), bounds=st.tuples(st.integers(0, 6), st.integers(1, 6)))
 def test_answers_are_as_long_as_they_may_be(search, seed, bounds):
@@ -152,15 +191,15 @@ def test_answers_are_as_long_as_they_may_be(search, seed, bounds):
 @given(
     lengths=st.lists(st.integers(1, 6), min_size=2, max_size=7),
     ratios=st.tuples(st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from([1.0, 1.5, None])),
-    kind=st.sampled_from([Greedy, Beam, Sample]),
+    kind=st.sampled_from(KINDS),
 )
 def test_lengths_relative_to_the_source_in_a_batch_as_alone(lengths, ratios, kind):
     """Sentences leave at different times, and take their bounds along."""
     search = kind(min_ratio=ratios[0], max_ratio=ratios[1])
     model = TableModel(*[drawn(seed, sharpness=2.0) for seed in range(len(lengths))])
     sources = [[number, *[5] * (length - 1)] for number, length in enumerate(lengths)]
-    for source, (in_batch,) in zip(sources, search(model, Batch.of(None, sources)), strict=True):
-        ((alone,),) = search(model, Batch.of(None, [source]))
+    for source, (in_batch, *_) in zip(sources, search(model, Batch.of(None, sources)), strict=True):
+        ((alone, *_),) = search(model, Batch.of(None, [source]))
         assert (in_batch.tokens, in_batch.finished) == (alone.tokens, alone.finished)
         assert in_batch.value == pytest.approx(alone.value, abs=1e-12)
         assert len(in_batch.tokens) >= round(ratios[0] * len(source))
@@ -191,7 +230,8 @@ def test_sentences_that_are_done_leave_and_beams_share_the_memory():
 
 
 def test_registered_by_name_with_checked_options():
-    assert {"beam", "greedy", "sample"} <= set(registry.parts("search"))
+    names = {"beam", "diverse", "exhaustive", "greedy", "mbr", "sample", "stochastic"}
+    assert names <= set(registry.parts("search"))
     search = registry.build("search", {"name": "beam", "width": 3, "normalisation": "wu", "alpha": 1.0})
     (found,) = search(TableModel(BY_HAND), Batch.of(None, [[0]]))
     assert found[0].formula == "log_prob / ((5 + n) / 6)^1"
@@ -207,6 +247,13 @@ def test_registered_by_name_with_checked_options():
         ({"name": "beam", "width": 0}, OptionError, "width=0"),
         ({"name": "greedy", "min_length": 5, "max_length": 4}, OptionError, "min_length=5 is more than max_length=4"),
         ({"name": "greedy", "min_ratio": 2, "max_ratio": 1}, OptionError, "min_ratio=2.0 is more than max_ratio=1.0"),
+        ({"name": "beam", "coverage": -1}, OptionError, "greater than or equal to 0"),
+        ({"name": "diverse", "width": 5, "groups": 2}, OptionError, "groups=2 can't share a width of 5 equally"),
+        ({"name": "diverse", "n_best": 7}, OptionError, "n_best=7 answers need a beam"),
+        ({"name": "mbr", "samples": 2, "n_best": 3}, OptionError, "at least that many samples; there are 2"),
+        ({"name": "mbr", "metric": "perplexity"}, OptionError, "perplexity does not compare texts"),
+        ({"name": "mbr", "metric": "chrff"}, UnknownNameError, "did you mean 'chrf'?"),
+        ({"name": "sample", "min_p": 1.5}, OptionError, "min_p=1.5"),
         ({"name": "sample", "temperature": 0}, OptionError, "temperature=0"),
         ({"name": "sample", "top_q": 1}, UnknownNameError, "did you mean 'top_p'?"),
     ],
@@ -231,7 +278,7 @@ def test_a_model_in_training_is_refused():
         Greedy()(model, batch_for(model, [[4]]))
 
 
-@pytest.mark.parametrize("search", [Greedy, Beam, Sample])
+@pytest.mark.parametrize("search", KINDS)
 def test_a_broken_model_is_named(search):
     table = drawn(0)
     table[:, 4:] = torch.nan

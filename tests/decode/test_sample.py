@@ -15,15 +15,26 @@ from tests.decode.plain import BY_HAND, CONTENT, TableModel, drawn, log_probs
 ALONE = Batch.of(None, [[0]])
 
 
-def truncated(p: list[float], temperature: float, top_k: int | None, top_p: float | None) -> list[float]:
+def truncated(p: list[float], options: dict) -> list[float]:
     """The distribution that is drawn from, in plain Python; PAD and START have no part in it."""
-    p = [0.0, 0.0, *(x ** (1 / temperature) for x in p[2:])]
-    ranked = sorted(range(len(p)), key=lambda v: -p[v])[:top_k]
-    if top_p is not None:
-        share = list(itertools.accumulate(p[v] / sum(p[u] for u in ranked) for v in ranked))
-        ranked = ranked[: next(n for n, mass in enumerate(share, 1) if mass >= top_p)]
-    total = sum(p[v] for v in ranked)
-    return [p[v] / total if v in ranked else 0.0 for v in range(len(p))]
+    q = {v: x ** (1 / options.get("temperature", 1.0)) for v, x in enumerate(p) if v >= END and x > 0}
+    ranked = sorted(q, key=lambda v: -q[v])[: options.get("top_k")]
+    if "top_p" in options:
+        ranked = ranked[: enough([q[v] for v in ranked], options["top_p"])]
+    if "typical_p" in options:
+        total = sum(q[v] for v in ranked)
+        entropy = -sum(q[v] / total * math.log(q[v] / total) for v in ranked)
+        ranked.sort(key=lambda v: abs(-math.log(q[v] / total) - entropy))
+        ranked = ranked[: enough([q[v] for v in ranked], options["typical_p"])]
+    if "min_p" in options:
+        ranked = [v for v in ranked if q[v] >= options["min_p"] * max(q[u] for u in ranked)]
+    total = sum(q[v] for v in ranked)
+    return [q[v] / total if v in ranked else 0.0 for v in range(len(p))]
+
+
+def enough(q: list[float], mass: float) -> int:
+    """How many of the first it takes for that share of the sum."""
+    return next(n for n, share in enumerate(itertools.accumulate(q), 1) if share >= mass * sum(q))
 
 
 def chance(counts: Counter, expected: dict) -> float:
@@ -42,13 +53,22 @@ def chance(counts: Counter, expected: dict) -> float:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"temperature": 0.5}, {"temperature": 2.0}, {"top_k": 2}, {"top_p": 0.7}, {"top_k": 3, "top_p": 0.8}],
+    [
+        {},
+        {"temperature": 0.5},
+        {"temperature": 2.0},
+        {"top_k": 2},
+        {"top_p": 0.7},
+        {"top_k": 3, "top_p": 0.8},
+        {"typical_p": 0.5},
+        {"min_p": 0.3},
+        {"temperature": 1.5, "top_k": 3, "typical_p": 0.8, "min_p": 0.6},
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("table", [torch.tensor(BY_HAND, dtype=torch.float64), drawn(7, sharpness=1.5)[0]])
 def test_whole_answers_are_as_frequent_as_they_are_likely(table, options):
-    told = {"temperature": 1.0, "top_k": None, "top_p": None} | options
-    q = [truncated(row, **told) for row in table.tolist()]
+    q = [truncated(row, options) for row in table.tolist()]
     expected = {}
     for n in range(3):
         for tokens in itertools.product(CONTENT, repeat=n):

@@ -1,5 +1,6 @@
 """Dates: what is written is CLDR's, can be read back, and leaks nothing."""
 
+import itertools
 import re
 import unicodedata
 from collections import Counter
@@ -159,3 +160,30 @@ def test_options_that_make_no_sense():
         build("task", {"name": "dates", "locales": []})
     with pytest.raises(OptionError, match="noise"):
         build("task", {"name": "dates", "noise": 1.5})
+
+
+@pytest.mark.parametrize("year", [1900, 2000, 2023, 2024, 2099])
+def test_the_grammar_allows_every_day_and_no_other(year):
+    """Every text of the right shape for a year, its first and last days and months and beyond."""
+    for month, day in itertools.product(range(14), range(33)):
+        text = f"{year}-{month:02}-{day:02}"
+        try:
+            date.fromisoformat(text)
+        except ValueError:
+            assert not written_by_grammar(text)
+        else:
+            assert written_by_grammar(text)
+            assert not any(written_by_grammar(text[:n]) for n in range(len(text)))
+            assert not written_by_grammar(text + "0")
+
+
+@pytest.mark.parametrize("text", ["1899-12-31", "2100-01-01", "20240101", "2024-1-01", "2024/01/01", "٢٠٢٤-01-01"])
+def test_the_grammar_allows_no_other_years_and_shapes(text):
+    assert not written_by_grammar(text)
+
+
+def written_by_grammar(text: str) -> bool:
+    place: str | None = Dates.grammar.start
+    for character in text:
+        place = None if place is None else Dates.grammar.follow(place, character)
+    return place is not None and Dates.grammar.complete(place)

@@ -1,7 +1,7 @@
 """Trains a small run and kills itself (SIGKILL) at a chosen moment: ``killed.py FOLDER MOMENT NUMBER``.
 
 Moments: ``backward``, in the middle of update NUMBER; ``write``, in the NUMBERth write of any file, half of it
-written; ``rename``, before the NUMBERth file is put in place; ``never``. It resumes the run if there is a checkpoint.
+written; ``rename``, before the NUMBERth file is put in place; ``never``. It resumes the run if it has begun.
 """
 
 import fcntl
@@ -76,7 +76,7 @@ def die_at(moment: str, number: int) -> None:
 def main(folder: Path, moment: str, number: int) -> None:
     torch.set_num_threads(1)
     die_at(moment, number)
-    if RunFolder(folder).checkpoint.exists():
+    if RunFolder(folder).exists:
         resume(folder, {}, display=Display())
     else:
         pairs = [Example(word, word[::-1]) for word in WORDS]

@@ -61,6 +61,8 @@ def test_a_resumed_run_goes_on_anywhere(whole, tmp_path):
         resume(folder, {"train": {"updates": 45}}, display=Display())
         records = list(Lines(folder / "metrics.jsonl"))
         assert records[-1]["update"] == 45
+        resume(folder, {"train": {"epochs": 10}}, display=Display())  # 80 pairs, 2 × 8 to an update: 5 an epoch
+        assert list(Lines(folder / "metrics.jsonl"))[-1]["update"] == 50
         with pytest.raises(OptionError, match=r"train\.clip can't change"):
             resume(folder, {"train": {"clip": 2.0}}, display=Display())
     finally:

@@ -12,6 +12,8 @@ from seqloom.cli.files import gathered
 from seqloom.cli.parts import parts
 from seqloom.cli.predict import predict
 from seqloom.cli.prepare import prepare
+from seqloom.cli.score import score
+from seqloom.cli.search_options import EPILOG, SearchCommand
 from seqloom.cli.train import train
 from seqloom.errors import SeqloomError
 
@@ -22,9 +24,15 @@ app = typer.Typer(
     help="The sequence-to-sequence workbench: train encoder–decoder models, look inside them, put them to work.",
 )
 app.callback()(lambda: None)
-for command in (demo, train, predict, evaluate, prepare, config, parts):
-    app.command()(command)
-app.command("translate", hidden=True, help="Another name of predict.")(predict)
+app.command()(demo)
+app.command()(train)
+app.command(cls=SearchCommand, epilog=EPILOG)(predict)
+app.command("translate", cls=SearchCommand, hidden=True, help="Another name of predict.")(predict)
+app.command(cls=SearchCommand, epilog=EPILOG)(evaluate)
+app.command()(score)
+app.command()(prepare)
+app.command()(config)
+app.command()(parts)
 
 
 def main() -> None:

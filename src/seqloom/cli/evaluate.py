@@ -6,18 +6,23 @@ from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Code, DataFiles, Device, Run, Search
+from seqloom.cli.options import Average, Code, Columns, DataFiles, Device, Header, Runs, Search, parsed_columns
 
 
 def evaluate(
-    run: Run,
+    context: typer.Context,
+    runs: Runs,
     data: DataFiles,
-    against: Annotated[Path | None, typer.Option(help="Another run, to be compared with by a paired test.")] = None,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(help="Another run, to be compared with by a paired test; repeated: an ensemble."),
+    ] = None,
     metric: Annotated[list[str] | None, typer.Option(help="bleu, '{name: bleu, lowercase: true}', …")] = None,
     search: Search = None,
-    columns: Annotated[str | None, typer.Option(help="Columns of source and target: 0,1 or source,target.")] = None,
-    header: Annotated[bool, typer.Option(help="Whether a TSV's first line names its columns.")] = False,
+    columns: Columns = None,
+    header: Header = False,
     bootstrap: Annotated[int, typer.Option(min=0, help="Resamples for the intervals; 0: none.")] = 1000,
+    average: Average = None,
     device: Device = "auto",
     code: Code = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
@@ -26,18 +31,20 @@ def evaluate(
     from rich.console import Console
 
     from seqloom.api import load
+    from seqloom.cli.search_options import search_options
     from seqloom.cli.values import parsed
     from seqloom.data.readers import Files
+    from seqloom.registry import import_file
 
-    picked = (
-        None if columns is None else tuple(int(c) if c.strip().isdigit() else c.strip() for c in columns.split(","))
-    )
-    files = Files.of(data, columns=picked, header=header)
-    model = load(run, device_name=device)
+    if code is not None:
+        import_file(code)
+    files = Files.of(data, columns=parsed_columns(columns), header=header)
+    of_search = search_options(context)
+    model = load(runs, average=average, device_name=device)
     metrics = [parsed(text) for text in metric] if metric else None
-    options: dict[str, Any] = {"metrics": metrics, "search": None if search is None else parsed(search)}
+    options: dict[str, Any] = {"metrics": metrics, "search": None if search is None else parsed(search), **of_search}
     if against is not None:
-        result: Any = model.compare(load(against, device_name=device), files, **options)
+        result: Any = model.compare(load(against, average=average, device_name=device), files, **options)
     else:
         result = model.evaluate(files, bootstrap=bootstrap, **options)
     if as_json:

@@ -7,7 +7,7 @@ import typer
 
 PAIRS = "train.{de,en}, or one TSV, JSONL or Parquet file"
 
-Run = Annotated[Path, typer.Argument(help="The folder of a run.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN…", help="The folder of a run; several: an ensemble.")]
 TrainFiles = Annotated[
     list[str] | None, typer.Option(metavar="FILE…", help=f"What to learn from: {PAIRS}, or a prepared folder.")
 ]
@@ -20,6 +20,16 @@ Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Set anything, e.g. model.encoder.layers=2. Repeatable."),
 ]
-Search = Annotated[str | None, typer.Option(help="How answers are found: greedy, '{name: beam, width: 10}', …")]
+Columns = Annotated[str | None, typer.Option(help="Columns of source and target: 0,1 or source,target.")]
+Header = Annotated[bool, typer.Option("--header", help="A TSV's first line names its columns.")]
+Search = Annotated[str | None, typer.Option(help="How answers are found: greedy, beam, sample, …; see below.")]
+Average = Annotated[str | None, typer.Option(help="What an ensemble averages: probabilities or log_probabilities.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, …; auto: the best that is there.")]
 Code = Annotated[Path | None, typer.Option(help="A Python file that registers parts of your own.")]
+
+
+def parsed_columns(text: str | None) -> list[str | int] | None:
+    """``0,1`` or ``source,target`` as the columns they name."""
+    if text is None:
+        return None
+    return [int(column) if column.strip().isdigit() else column.strip() for column in text.split(",")]

@@ -1,69 +1,77 @@
 """``seqloom predict``."""
 
-import queue
 import sys
-import threading
-from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Code, Device, Run, Search
-
-TOGETHER = 512
-"""How many lines are answered at a time at most, where so many are waiting."""
+from seqloom.cli.options import Average, Code, Device, Runs, Search
 
 
 def predict(
-    run: Run,
-    input: Annotated[str, typer.Argument(help="One source a line; -: standard input.")] = "-",  # noqa: A002
+    context: typer.Context,
+    runs: Runs,
+    input: Annotated[str, typer.Option(help="One source a line; -: standard input.")] = "-",  # noqa: A002
+    form: Annotated[
+        str | None,
+        typer.Option("--format", help="lines, or jsonl: {source, prefix, require} a line. Else by --input's name."),
+    ] = None,
     search: Search = None,
+    n_best: Annotated[int | None, typer.Option(help="How many answers to each source, with their values.")] = None,
+    prefix: Annotated[str | None, typer.Option(help="What every answer begins with.")] = None,
+    forbid: Annotated[list[str] | None, typer.Option(help="A word or phrase in no answer. Repeatable.")] = None,
+    require: Annotated[list[str] | None, typer.Option(help="A word or phrase in every answer. Repeatable.")] = None,
+    no_repeat: Annotated[int | None, typer.Option(help="No sequence of this many tokens comes twice.")] = None,
+    repetition_penalty: Annotated[float | None, typer.Option(help="Above 1: tokens are less likely again.")] = None,
+    grammar: Annotated[str | None, typer.Option(help="A task whose grammar answers obey: dates.")] = None,
+    scores: Annotated[bool, typer.Option("--scores", help="With the value that the search compared.")] = False,
+    align: Annotated[bool, typer.Option("--align", help="With the alignment: 0-0 1-2, source first.")] = False,
+    words: Annotated[bool, typer.Option("--words", help="Alignment of words instead of tokens.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything, one JSON object for each source.")] = False,
+    average: Average = None,
     device: Device = "auto",
     code: Code = None,
 ) -> None:
-    """Answer every line of the input by a line of output, in order; blank lines stay blank."""
+    """Answer every line of the input by a line of output, in order; blank lines stay blank.
+
+    Several runs answer together, as an ensemble.
+    """
     from seqloom.api import load
+    from seqloom.cli.layout import Layout
+    from seqloom.cli.requests import as_they_come, read_requests
+    from seqloom.cli.search_options import search_options
     from seqloom.cli.values import parsed
-    from seqloom.data.readers import read_sources
     from seqloom.registry import import_file
 
     if code is not None:
         import_file(code)
-    model = load(run, device_name=device)
+    layout = Layout(as_json=as_json, scores=scores, align=align, words=words)
+    named: dict[str, Any] = {"n_best": n_best, "prefix": prefix, "forbid": forbid, "require": require}
+    named |= {"no_repeat": no_repeat, "repetition_penalty": repetition_penalty, "grammar": grammar}
+    options = search_options(context) | {name: value for name, value in named.items() if value is not None}
+    model = load(runs, average=average, device_name=device)
     chosen = None if search is None else parsed(search)
-    for lines in as_they_come(read_sources(input)):
-        for answer in model.predict(lines, search=chosen):
-            sys.stdout.write(answer.replace("\n", " ") + "\n")
+    how, _ = model.asked(chosen, options)  # what makes no sense is refused before anything is read
+    several = getattr(how, "answers", how.n_best) > 1  # mbr draws more than it gives
+
+    count = cut = 0
+    for group in as_they_come(read_requests(input, form)):
+        of_each: dict[str, Any] = {}
+        if any(request.prefix is not None for request in group):
+            of_each["prefix"] = [prefix or "" if r.prefix is None else r.prefix for r in group]
+        if any(request.require is not None for request in group):
+            of_each["require"] = [require or [] if r.require is None else r.require for r in group]
+        sources = [request.source for request in group]
+        found = model.answers(sources, search=chosen, weights=layout.needs_weights, **options | of_each)
+        for number, (request, answers) in enumerate(zip(group, found, strict=True), count):
+            for line in layout.lines(number, request, answers, several=several):
+                sys.stdout.write(line + "\n")
         sys.stdout.flush()
-
-
-def as_they_come(lines: Iterator[str]) -> Iterator[list[str]]:
-    """Lines in groups: all that are there by the time the last group is done, so nobody waits for a full batch."""
-    waiting: queue.Queue[str | BaseException | None] = queue.Queue(4 * TOGETHER)
-
-    def read() -> None:
-        try:
-            for line in lines:
-                waiting.put(line)
-            waiting.put(None)
-        except BaseException as error:  # raised again where the lines are used
-            waiting.put(error)
-
-    threading.Thread(target=read, daemon=True).start()
-    while True:
-        group: list[str] = []
-        item = waiting.get()
-        while isinstance(item, str):
-            group.append(item)
-            if len(group) == TOGETHER:
-                break
-            try:
-                item = waiting.get_nowait()
-            except queue.Empty:
-                break
-        if group:
-            yield group
-        if isinstance(item, BaseException):
-            raise item
-        if item is None:
-            return
+        count += len(group)
+        cut += sum(not answers[0].finished for answers in found)
+    if cut:
+        print(
+            f"seqloom: {cut:,} of {count:,} answers were cut off before the model ended them, by the maximum length "
+            f"(--max-length, --max-ratio) or because nothing was allowed to follow",
+            file=sys.stderr,
+        )

@@ -11,8 +11,9 @@ class Hypothesis:
 
     tokens: without END.
     log_prob: log p(tokens, END | source), the sum of ``token_log_probs``.
-    value: what answers are ranked by: ``log_prob`` after the length normalisation.
-    formula: how ``value`` is made of ``log_prob`` and n, the number of ``token_log_probs``.
+    value: what answers are ranked by.
+    formula: how ``value`` is made: of ``log_prob``, of n, the number of ``token_log_probs``, and of w_ts, the
+        ``weights``; or in words.
     token_log_probs: the model's own, one per token and END's at the end; unfinished, there is no END.
     weights: of attention, a row for every one of ``token_log_probs`` and a column for every real step of the source
         (or, where the model attends to its own past, of that); None without attention, or if not asked for.

@@ -1,12 +1,14 @@
 """What search asks of a model, and nothing more."""
 
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from torch import Tensor
 
-from seqloom.batch import Batch
 from seqloom.errors import SeqloomError
 from seqloom.nn.memory import Decoded, Memory, State, Step
+
+Asked = TypeVar("Asked", contravariant=True)
+"""What a model takes for a batch: a ``Batch``; an ensemble takes one for each of its models, too."""
 
 
 class SearchedOutput(Protocol):
@@ -19,7 +21,7 @@ class SearchedOutput(Protocol):
         """The log-probability of every next token, R V; a fresh tensor: search writes −∞ on what is forbidden."""
 
 
-class Searched(Protocol):
+class Searched(Protocol[Asked]):
     """A model that search can work on; R = B·K rows, a sentence's K beams adjacent, sharing its memory."""
 
     training: bool
@@ -28,7 +30,7 @@ class Searched(Protocol):
     def output(self) -> SearchedOutput:
         """What turns a step into log-probabilities."""
 
-    def prepare(self, batch: Batch, /) -> Memory:
+    def prepare(self, batch: Asked, /) -> Memory:
         """All that is fixed for the batch's sources, made once."""
 
     def start(self, memory: Memory, /) -> State:
@@ -49,7 +51,7 @@ class ScoredOutput(SearchedOutput, Protocol):
         """What is fed for a known target."""
 
 
-class Scorable(Protocol):
+class Scorable(Protocol[Asked]):
     """A model that can score a known target."""
 
     training: bool
@@ -58,14 +60,14 @@ class Scorable(Protocol):
     def output(self) -> ScoredOutput:
         """What turns features into log-probabilities."""
 
-    def prepare(self, batch: Batch, /) -> Memory:
+    def prepare(self, batch: Asked, /) -> Memory:
         """All that is fixed for the batch's sources, made once."""
 
     def __call__(self, inputs: Tensor, memory: Memory, /, *, weights: bool) -> Decoded:
         """All steps of a known target."""
 
 
-def check_in_use(model: Searched | Scorable) -> None:
+def check_in_use(model: Searched[Any] | Scorable[Any]) -> None:
     """Refuse a model in training mode: its dropout would make every answer a matter of luck.
 
     It is not switched here, since another thread may be using the same model.

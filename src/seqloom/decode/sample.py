@@ -2,15 +2,19 @@
 
 from typing import Annotated
 
-import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from seqloom.decode import truncation
 from seqloom.decode.lengths import Lengths, Ratio
+from seqloom.decode.noise import uniform
 from seqloom.decode.search import Search
 from seqloom.decode.walk import Choice, Rows
 from seqloom.registry import Count, Natural, register
+
+Mass = Annotated[float, Field(gt=0, le=1)]
+"""A share of probability."""
 
 
 @register("search", "sample")
@@ -28,8 +32,11 @@ class Sample(Search):
     seed: another one gives other samples.
     temperature: below 1 it favours the likely, above 1 the unlikely.
     top_k: only from the k likeliest tokens (Fan et al. 2018).
-    top_p: only from the fewest likeliest tokens that have this much probability together, of what ``top_k`` left
-        (Holtzman et al. 2020). Tokens as likely as the last one in stay in as well, for both.
+    top_p: only from the fewest likeliest tokens that have this much probability together (Holtzman et al. 2020).
+    typical_p: only from the fewest tokens with this much probability together whose −log q is nearest to its mean,
+        the entropy (Meister et al. 2023).
+    min_p: only from tokens at least this share as likely as the likeliest (Nguyen et al. 2025). Each of these four
+        looks at what those before it left, and keeps tokens that are equal to the last one in.
     min_length, max_length: how many tokens an answer has, END not counted.
     min_ratio, max_ratio: the same, per step of the source. With neither maximum set it is 2·S + 20 for S steps, and
         100 without a source.
@@ -43,7 +50,9 @@ class Sample(Search):
         seed: Natural = 0,
         temperature: Annotated[float, Field(gt=0)] = 1.0,
         top_k: Count | None = None,
-        top_p: Annotated[float, Field(gt=0, le=1)] | None = None,
+        top_p: Mass | None = None,
+        typical_p: Mass | None = None,
+        min_p: Mass | None = None,
         min_length: Natural = 0,
         max_length: Count | None = None,
         min_ratio: Ratio = 0.0,
@@ -56,16 +65,18 @@ class Sample(Search):
         self.temperature = temperature
         self.top_k = top_k
         self.top_p = top_p
+        self.typical_p = typical_p
+        self.min_p = min_p
 
     def choose(self, log_probs_BKV: Tensor, rows: Rows) -> Choice:
         cumulated_BKV = self._probs(log_probs_BKV).cumsum(-1)
-        uniform_BK = self._uniform(rows.t).to(cumulated_BKV)[rows.origin_BK]
+        uniform_BK = uniform(self.seed, rows.t, self.starts).to(cumulated_BKV)[rows.origin_BK]
         # The first v whose cumulated probability exceeds the number; of a v that is not allowed it never does.
         number_BK1 = (uniform_BK * cumulated_BKV[..., -1])[..., None]
         token_BK1 = torch.searchsorted(cumulated_BKV, number_BK1, right=True).clamp(max=log_probs_BKV.shape[-1] - 1)
         log_prob_BK = log_probs_BKV.gather(-1, token_BK1)[..., 0]
         beam_BK = torch.arange(token_BK1.shape[1], device=token_BK1.device).expand_as(log_prob_BK)
-        return Choice(beam_BK, token_BK1[..., 0], log_prob_BK, rows.total_BK + log_prob_BK, log_prob_BK)
+        return Choice(beam_BK, token_BK1[..., 0], rows.total_BK + log_prob_BK, log_prob_BK)
 
     def _probs(self, log_probs_BKV: Tensor) -> Tensor:
         """q, before it is normalised."""
@@ -73,17 +84,11 @@ class Sample(Search):
             log_probs_BKV.to(torch.promote_types(log_probs_BKV.dtype, torch.float32)) / self.temperature, -1
         )
         if self.top_k is not None:
-            least_BK1 = probs_BKV.topk(min(self.top_k, probs_BKV.shape[-1])).values[..., -1:]
-            probs_BKV = probs_BKV * (probs_BKV >= least_BK1)
+            probs_BKV = truncation.top_k(probs_BKV, self.top_k)
         if self.top_p is not None:
-            sorted_BKV = probs_BKV.sort(descending=True).values
-            before_BKV = sorted_BKV.cumsum(-1) - sorted_BKV
-            wanted_BK1 = self.top_p * sorted_BKV.sum(-1, keepdim=True)
-            least_BK1 = sorted_BKV.masked_fill(before_BKV >= wanted_BK1, torch.inf).amin(-1, keepdim=True)
-            probs_BKV = probs_BKV * (probs_BKV >= least_BK1)
+            probs_BKV = truncation.top_p(probs_BKV, self.top_p)
+        if self.typical_p is not None:
+            probs_BKV = truncation.typical_p(probs_BKV, self.typical_p)
+        if self.min_p is not None:
+            probs_BKV = truncation.min_p(probs_BKV, self.min_p)
         return probs_BKV
-
-    def _uniform(self, t: int) -> Tensor:
-        """The numbers of step t, one per sample, from a counter-based generator: each a function of its place."""
-        numbers = np.random.Generator(np.random.Philox(key=[self.seed, t]))
-        return torch.from_numpy(numbers.random(self.starts, dtype=np.float32))

@@ -1,6 +1,8 @@
 """What a model thinks of a target that is known."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,12 +35,16 @@ class Scored:
         return self.log_probs.sum(1)
 
 
-def score(model: Scorable, batch: Batch) -> Scored:
-    """The log-probability of every token of the batch's targets, by teacher forcing."""
+def score(model: Scorable[Any], batch: Batch | Sequence[Batch]) -> Scored:
+    """The log-probability of every token of the batch's targets, by teacher forcing.
+
+    batch: for an ensemble also one for each of its models, with the same targets.
+    """
     check_in_use(model)
-    if batch.target is None or batch.target_mask is None:
+    first = batch if isinstance(batch, Batch) else batch[0]
+    if first.target is None or first.target_mask is None:
         raise InputError("there is nothing to score: this batch has no target")
-    target_BT, mask_BT = batch.target, batch.target_mask
+    target_BT, mask_BT = first.target, first.target_mask
     with torch.no_grad():
         memory = model.prepare(batch)
         inputs_BT = model.output.shift(target_BT, mask_BT)

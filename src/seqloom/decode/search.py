@@ -1,14 +1,23 @@
 """What a search is."""
 
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
+
 import torch
 from torch import Tensor
 
-from seqloom.batch import PAD, START, UNKNOWN, Batch
+from seqloom.batch import PAD, START, UNKNOWN
 from seqloom.decode.hypothesis import Hypothesis
 from seqloom.decode.lengths import Lengths
-from seqloom.decode.normalisation import Normalisation
+from seqloom.decode.masks import Masks
 from seqloom.decode.protocol import Searched, check_in_use
-from seqloom.decode.walk import Choice, Rows, Walk
+from seqloom.decode.ranking import Ranking
+from seqloom.decode.walk import Choice, Choose, Rows, Walk
+from seqloom.errors import OptionError
+
+Asked = TypeVar("Asked")
+Read = Callable[[list[int]], str]
+"""From tokens to the text that they are."""
 
 
 class Search:
@@ -20,8 +29,11 @@ class Search:
     unknown: whether an answer may have UNKNOWN in it.
     starts: how many rows a sentence begins with.
     n_best: how many answers are given, if there are as many.
-    normalisation: what they are ranked by.
+    ranking: what they are ranked by.
     """
+
+    formula: ClassVar[str | None] = None
+    """How an answer's value is made, where it is not as the ranking says."""
 
     def __init__(
         self,
@@ -30,33 +42,60 @@ class Search:
         *,
         starts: int = 1,
         n_best: int = 1,
-        normalisation: Normalisation | None = None,
+        ranking: Ranking | None = None,
     ) -> None:
         self.lengths = lengths
         self.never = [PAD, START] if unknown else [PAD, START, UNKNOWN]
         self.starts = starts
         self.n_best = n_best
-        self.normalisation = normalisation or Normalisation()
+        self.ranking = ranking or Ranking()
 
     def choose(self, log_probs_BKV: Tensor, rows: Rows) -> Choice:
         """What goes on, given the log-probabilities of all that may follow each row (−∞: it may not)."""
         raise NotImplementedError
 
-    def __call__(self, model: Searched, batch: Batch, *, weights: bool = True) -> list[list[Hypothesis]]:
-        """The answers to every source of the batch; ``weights``: with those of attention, where there are any."""
+    def strategy(self, masks: Masks) -> Choose:
+        """``choose``, or what takes its place where these masks are asked for."""
+        if masks.requires:
+            raise OptionError(
+                f"search {type(self).__name__.lower()!r} can't see to it that required words are said: that takes "
+                "places kept for them in a beam; use search 'beam'"
+            )
+        return self.choose
+
+    def __call__(
+        self,
+        model: Searched[Asked],
+        batch: Asked,
+        *,
+        weights: bool = True,
+        masks: Masks | None = None,
+        read: Read | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The answers to every source of the batch.
+
+        weights: with those of attention, where there are any.
+        masks: what answers must begin with, hold and avoid.
+        read: how tokens become text, for a search that judges by text.
+        """
         check_in_use(model)
+        masks = masks or Masks()
         with torch.inference_mode():
             walk = Walk(
                 model,
                 batch,
-                choose=self.choose,
+                choose=self.strategy(masks),
                 starts=self.starts,
                 n_best=self.n_best,
-                normalisation=self.normalisation,
+                ranking=self.ranking,
                 lengths=self.lengths,
                 never=self.never,
+                masks=masks,
                 weights=weights,
             )
             mask_BS = walk.memory.mask
             trail = walk.run()
-        return trail.hypotheses(self.n_best, self.normalisation.formula, mask_BS)
+        formula = self.formula or self.ranking.formula
+        if masks.repetition_penalty != 1:
+            formula += ", log_prob after the repetition penalty"
+        return trail.hypotheses(self.n_best, formula, mask_BS)

@@ -4,6 +4,7 @@ Every step leaves a *node* for each candidate that it chose. A node points to it
 step before, so that no history is copied while the search runs.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -28,7 +29,7 @@ class Ending(NamedTuple):
 
     step: int
     node: int
-    log_prob: float
+    total: float
     value: float
     finished: bool
 
@@ -48,23 +49,22 @@ class Trail:
         """One more step; weights: of its rows."""
         self.steps.append(Nodes(row_X, parent_X, token_X, log_prob_X, weights if self.keep_weights else None))
 
-    def finish(self, sentence_E: Tensor, node_E: Tensor, log_prob_E: Tensor, value_E: Tensor) -> None:
+    def finish(self, sentence_E: Tensor, node_E: Tensor, total_E: Tensor, value_E: Tensor) -> None:
         """Answers that reach END at nodes of this step."""
         self.some_finished = True
-        self._end(len(self.steps) - 1, True, sentence_E, node_E, log_prob_E, value_E)
+        self._end(len(self.steps) - 1, True, sentence_E, node_E, total_E, value_E)
 
-    def cut(self, sentence_E: Tensor, node_E: Tensor, log_prob_E: Tensor, value_E: Tensor) -> None:
+    def cut(self, sentence_E: Tensor, node_E: Tensor, total_E: Tensor, value_E: Tensor) -> None:
         """Answers that this step would not continue: they end, without END, at nodes of the step before."""
-        self._end(len(self.steps) - 2, False, sentence_E, node_E, log_prob_E, value_E)
+        self._end(len(self.steps) - 2, False, sentence_E, node_E, total_E, value_E)
 
-    def _end(self, step: int, finished: bool, sentence_E: Tensor, *columns: Tensor) -> None:
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        for sentence, (node, log_prob, value) in zip(sentence_E.tolist(), rows, strict=True):
-            self.endings[sentence].append(Ending(step, node, log_prob, value, finished))
+    def _end(self, step: int, finished: bool, *columns_E: Tensor) -> None:
+        for sentence, node, total, value in zip(*(column.tolist() for column in columns_E), strict=True):
+            self.endings[sentence].append(Ending(step, node, total, value, finished))
 
     def hypotheses(self, n_best: int, formula: str, mask_BS: Tensor) -> list[list[Hypothesis]]:
-        """The best answers of every sentence: finished ones first, and by value among these."""
-        best = [sorted(one, key=lambda e: (not e.finished, -e.value))[:n_best] for one in self.endings]
+        """The best answers of every sentence: finished ones first, by value among these, and of equals by total."""
+        best = [sorted(one, key=lambda e: (not e.finished, -e.value, -e.total))[:n_best] for one in self.endings]
         on_source = mask_BS.shape[1] > 0 and self._widths == {mask_BS.shape[1]}
         tokens, log_probs, weights = self._read([end for one in best for end in one], mask_BS.device)
         answers: list[list[Hypothesis]] = []
@@ -76,7 +76,7 @@ class Trail:
                 answers[-1].append(
                     Hypothesis(
                         tokens=tokens[e][: n - 1 if end.finished else n],
-                        log_prob=end.log_prob,
+                        log_prob=math.fsum(log_probs[e][:n]),
                         value=end.value,
                         formula=formula,
                         token_log_probs=log_probs[e][:n],

@@ -1,17 +1,18 @@
 """The one loop of every search: step, forbid, choose, settle what ends, go on with the rest."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from seqloom.batch import END, Batch
+from seqloom.batch import END
 from seqloom.decode.lengths import Lengths
-from seqloom.decode.normalisation import Normalisation
+from seqloom.decode.masks import Masked, Masks
 from seqloom.decode.protocol import Searched
+from seqloom.decode.ranking import Ranking
 from seqloom.decode.trail import Trail
-from seqloom.errors import SeqloomError
+from seqloom.errors import OptionError, SeqloomError
 from seqloom.nn.memory import State
 
 IMPOSSIBLE = -torch.inf
@@ -21,16 +22,20 @@ class Rows(NamedTuple):
     """Where a search stands: K rows for each of the B sentences that are at work.
 
     t: how many tokens every row has.
-    total_BK: log-probability of these; −∞: the row is a mere filler, its sentence having fewer.
-    origin_BK: which of its sentence's first rows each comes from.
-    finished_B: how many answers of a sentence have reached END.
+    total_BK: what its strategy has added up for a row; −∞: it is a mere filler, its sentence having fewer.
+    origin_BK: which of its sentence's O first rows each comes from.
+    carry_BK: whatever else the strategy carries along for each row; None at first.
+    sentence_B: which sentences of the batch these are.
+    finished_BO: how many answers of a sentence have reached END, by their origin.
     most_B: how many tokens an answer may have; at t = most nothing but END can follow.
     """
 
     t: int
     total_BK: Tensor
     origin_BK: Tensor
-    finished_B: Tensor
+    carry_BK: Tensor | None
+    sentence_B: Tensor
+    finished_BO: Tensor
     most_B: Tensor
 
 
@@ -38,16 +43,16 @@ class Choice(NamedTuple):
     """What a strategy chose: W candidates for each sentence.
 
     beam_BW, token_BW: which of the sentence's K rows goes on, and with what.
-    log_prob_BW: that token's, by the model.
-    total_BW: the candidate's; −∞: there is none.
+    total_BW: the candidate's; never more than that of the row it continues. −∞: there is none.
     best_BK: the greatest log-probability of any continuation of a row; −∞: nothing can follow it.
+    carry_BW: what to carry along for each candidate.
     """
 
     beam_BW: Tensor
     token_BW: Tensor
-    log_prob_BW: Tensor
     total_BW: Tensor
     best_BK: Tensor
+    carry_BW: Tensor | None = None
 
 
 Choose = Callable[[Tensor, Rows], Choice]
@@ -60,38 +65,49 @@ class Walk:
     choose: the strategy.
     starts: how many rows a sentence begins with.
     n_best: how many answers are wanted; a sentence is done when nothing can better those it has.
+    ranking: what makes an answer's value of its total.
     never: tokens that no answer has.
+    masks: what else may not follow.
     weights: whether those of attention are kept.
     """
 
     def __init__(
         self,
-        model: Searched,
-        batch: Batch,
+        model: Searched[Any],
+        batch: Any,
         *,
         choose: Choose,
         starts: int,
         n_best: int,
-        normalisation: Normalisation,
+        ranking: Ranking,
         lengths: Lengths,
         never: list[int],
+        masks: Masks,
         weights: bool,
     ) -> None:
-        self.model, self.choose, self.normalisation = model, choose, normalisation
+        self.model, self.choose, self.ranking = model, choose, ranking
         self.memory = memory = model.prepare(batch)
         B, device = len(memory), memory.mask.device
         self.trail = Trail(B, keep_weights=weights)
         self.never = torch.tensor(never, device=device)
-        self.sentence_B = torch.arange(B, device=device)
+        sentence_B = torch.arange(B, device=device)
         self.least_B, most_B = lengths.bounds(memory.mask)
+        self.masked = None if masks.idle else Masked(masks, B, device)
+        if self.masked is not None:
+            self.masked.check(most_B)
         self.state, self.last_R = model.start(memory), model.output.start(memory)
         if starts > 1:
-            row_R = self.sentence_B.repeat_interleave(starts)
+            row_R = sentence_B.repeat_interleave(starts)
             self.state, self.last_R = self.state.select(row_R), self.last_R[row_R]
         self.node_R = torch.arange(B * starts, device=device)  # before the first step there are none to point to
+        self.past = State()  # of every row, where it is needed: its tokens, and how much of each source step it read
+        if self.masked is not None:
+            self.past["tokens"] = self.last_R.new_empty(B * starts, 0)
+        if ranking.coverage:
+            self.past["covered"] = torch.zeros(B * starts, memory.mask.shape[1], device=device)
         origin_BK = torch.arange(starts, device=device).expand(B, -1)
-        none_B = torch.zeros_like(self.sentence_B)
-        self.rows = Rows(0, torch.zeros(B, starts, device=device), origin_BK, none_B, most_B)
+        total_BK = torch.zeros(B, starts, device=device)
+        self.rows = Rows(0, total_BK, origin_BK, None, sentence_B, torch.zeros_like(origin_BK), most_B)
         self.best_BN = torch.full((B, n_best), IMPOSSIBLE, device=device)
         self._look_ahead()
 
@@ -108,40 +124,51 @@ class Walk:
     def _advance(self) -> bool:
         """One step; tells whether there is another."""
         step = self.model.step(self.last_R, self.state, self.memory)
-        log_probs_RV = self._allowed(self.model.output.log_probs(step, self.memory))
+        log_probs_RV = self.model.output.log_probs(step, self.memory)
         B, K = self.rows.total_BK.shape
-        chosen = self.choose(log_probs_RV.view(B, K, -1), self.rows)
+        chosen = self.choose(self._allowed(log_probs_RV).view(B, K, -1), self.rows)
         row_BW = chosen.beam_BW + torch.arange(0, B * K, K, device=log_probs_RV.device)[:, None]
-        row_X = row_BW.flatten()
-        self.trail.add(
-            row_X, self.node_R[row_X], chosen.token_BW.flatten(), chosen.log_prob_BW.flatten(), step.weights
-        )
+        row_X, token_X = row_BW.flatten(), chosen.token_BW.flatten()
+        self.trail.add(row_X, self.node_R[row_X], token_X, log_probs_RV[row_X, token_X], step.weights)
         on_BW = (chosen.total_BW > IMPOSSIBLE) & (chosen.token_BW != END)
         if self.rows.t >= self.first_limit or self.trail.some_finished or not bool(on_BW.all()):
-            on_BW = self._settle(chosen, row_BW, on_BW)
+            on_BW = self._settle(chosen, row_BW, on_BW, step.weights)
+        elif self.ranking.coverage:
+            self._cover(step.weights)
         return self._go_on(step.state, chosen, row_X, on_BW)
 
     def _allowed(self, log_probs_RV: Tensor) -> Tensor:
-        """The log-probabilities with −∞ for what is in no answer, and for an END that comes too soon."""
-        log_probs_RV.index_fill_(1, self.never, IMPOSSIBLE)
-        if self.rows.t < self.all_may_end:
-            too_soon_R = (self.least_B > self.rows.t).repeat_interleave(self.rows.total_BK.shape[1])
-            log_probs_RV[:, END].masked_fill_(too_soon_R, IMPOSSIBLE)
-        return log_probs_RV
+        """The log-probabilities with −∞ for what may not follow.
 
-    def _settle(self, chosen: Choice, row_BW: Tensor, on_BW: Tensor) -> Tensor:
+        Masks get a copy: what the trail takes down is the model's own. Elsewhere only −∞ is written, in place.
+        """
+        allowed_RV = log_probs_RV
+        K = self.rows.total_BK.shape[1]
+        if self.masked is not None:
+            sentence_R = self.rows.sentence_B.repeat_interleave(K)
+            allowed_RV = self.masked(log_probs_RV.clone(), self.past["tokens"], sentence_R)
+        allowed_RV.index_fill_(1, self.never, IMPOSSIBLE)
+        if self.rows.t < self.all_may_end:
+            too_soon_R = (self.least_B > self.rows.t).repeat_interleave(K)
+            allowed_RV[:, END].masked_fill_(too_soon_R, IMPOSSIBLE)
+        if self.masked is not None:
+            self.masked.force(allowed_RV, log_probs_RV, self.rows.t, sentence_R)
+        return allowed_RV
+
+    def _cover(self, weights_RS: Tensor | None) -> None:
+        """Add this step's attention to what every row has read of the source."""
+        if weights_RS is None or weights_RS.shape[1] != self.past["covered"].shape[1] or not weights_RS.shape[1]:
+            what = "no attention" if weights_RS is None else "attention, but not to a source"
+            raise OptionError(
+                f"coverage={self.ranking.coverage:g} weighs how much of its source an answer attended to, and this "
+                f"model has {what}: leave it out"
+            )
+        self.past["covered"] = self.past["covered"] + weights_RS
+
+    def _settle(self, chosen: Choice, row_BW: Tensor, on_BW: Tensor, weights_RS: Tensor | None) -> Tensor:
         """Take down what ends at this step, and tell what goes on."""
         t, total_BK = self.rows.t, self.rows.total_BK
         ended_BW = (chosen.total_BW > IMPOSSIBLE) & (chosen.token_BW == END)
-        if bool(ended_BW.any()):
-            value_BW = self.normalisation.divide(chosen.total_BW, t + 1)
-            b, k = ended_BW.nonzero(as_tuple=True)
-            node_E = b * ended_BW.shape[1] + k
-            self.trail.finish(self.sentence_B[b], node_E, chosen.total_BW[b, k], value_BW[b, k])
-            values = torch.cat((self.best_BN, value_BW.masked_fill(~ended_BW, IMPOSSIBLE)), 1)
-            self.best_BN = values.topk(self.best_BN.shape[1]).values
-            self.rows = self.rows._replace(finished_B=self.rows.finished_B + ended_BW.sum(1))
-
         at_limit_B1 = (self.rows.most_B == t)[:, None]
         cut_BK = (total_BK > IMPOSSIBLE) & (at_limit_B1 | ~(chosen.best_BK > IMPOSSIBLE))
         if bool(cut_BK.any()):
@@ -149,16 +176,38 @@ class Walk:
                 raise SeqloomError(
                     f"the model's log-probabilities at step {t + 1} are not numbers (NaN): its weights must be broken"
                 )
-            cut_BK.view(-1)[row_BW[ended_BW]] = False  # these have just finished
+            cut_BK.view(-1)[row_BW[ended_BW]] = False  # these finish
             b, k = cut_BK.nonzero(as_tuple=True)
-            node_E = self.node_R[b * cut_BK.shape[1] + k]
+            row_E = b * cut_BK.shape[1] + k
             total_E = total_BK[b, k]
-            self.trail.cut(self.sentence_B[b], node_E, total_E, self.normalisation.divide(total_E, max(t, 1)))
+            value_E = self._value(total_E, max(t, 1), row_E, b)
+            self.trail.cut(self.rows.sentence_B[b], self.node_R[row_E], total_E, value_E)
+
+        if self.ranking.coverage:
+            self._cover(weights_RS)  # END's step reads too; what was cut has none
+        if bool(ended_BW.any()):
+            b, k = ended_BW.nonzero(as_tuple=True)
+            total_E = chosen.total_BW[b, k]
+            value_E = self._value(total_E, t + 1, row_BW[b, k], b)
+            self.trail.finish(self.rows.sentence_B[b], b * ended_BW.shape[1] + k, total_E, value_E)
+            value_BW = torch.full_like(chosen.total_BW, IMPOSSIBLE)
+            value_BW[b, k] = value_E.to(value_BW.dtype)
+            self.best_BN = torch.cat((self.best_BN, value_BW), 1).topk(self.best_BN.shape[1]).values
+            origin_E = self.rows.origin_BK.flatten()[row_BW[b, k]]
+            finished_BO = self.rows.finished_BO.index_put((b, origin_E), torch.ones_like(b), accumulate=True)
+            self.rows = self.rows._replace(finished_BO=finished_BO)
 
         on_BW = on_BW & ~at_limit_B1
         hope_B = chosen.total_BW.masked_fill(~on_BW, IMPOSSIBLE).amax(1)
-        beaten_B = self.normalisation.divide(hope_B, self.rows.most_B + 1) <= self.best_BN[:, -1]
+        beaten_B = self.ranking.divide(hope_B, self.rows.most_B + 1) <= self.best_BN[:, -1]
         return on_BW & ~beaten_B[:, None]
+
+    def _value(self, total_E: Tensor, n: int, row_E: Tensor, b_E: Tensor) -> Tensor:
+        """Of answers of n tokens that end in these rows, of the sentences at these places."""
+        value_E = self.ranking.divide(total_E, n)
+        if self.ranking.coverage:
+            value_E = value_E + self.ranking.penalty(self.past["covered"][row_E], self.memory.mask[b_E])
+        return value_E
 
     def _go_on(self, state: State, chosen: Choice, row_X: Tensor, on_BW: Tensor) -> bool:
         """Make the candidates that are ``on`` the rows of the next step; sentences that are done leave."""
@@ -178,21 +227,28 @@ class Walk:
         row_R = row_X[self.node_R]
         self.last_R = chosen.token_BW.flatten()[self.node_R]
         total_X = chosen.total_BW.masked_fill(~on_BW, IMPOSSIBLE).flatten()
-        self.rows = Rows(
-            self.rows.t + 1,
-            total_X[self.node_R].view_as(take_BK),
-            self.rows.origin_BK.flatten()[row_R].view_as(take_BK),
-            self.rows.finished_B,
-            self.rows.most_B,
+        carry_BW = chosen.carry_BW
+        self.rows = self.rows._replace(
+            t=self.rows.t + 1,
+            total_BK=total_X[self.node_R].view_as(take_BK),
+            origin_BK=self.rows.origin_BK.flatten()[row_R].view_as(take_BK),
+            carry_BK=None if carry_BW is None else carry_BW.flatten(0, 1)[take_BK],
         )
         everyone = torch.arange(R, device=row_R.device)
-        self.state = state if torch.equal(row_R, everyone) else state.select(row_R)
+        if not torch.equal(row_R, everyone):
+            state, self.past = state.select(row_R), self.past.select(row_R)
+        self.state = state
+        if self.masked is not None:
+            self.past["tokens"] = torch.cat((self.past["tokens"], self.last_R[:, None]), 1)
         return True
 
     def _keep(self, going: Tensor) -> None:
         """Only the sentences that are going on, in all that is kept of sentences."""
         self.memory = self.memory.select(going)
-        self.sentence_B, self.best_BN = self.sentence_B[going], self.best_BN[going]
-        self.least_B = self.least_B[going]
-        self.rows = self.rows._replace(finished_B=self.rows.finished_B[going], most_B=self.rows.most_B[going])
+        self.best_BN, self.least_B = self.best_BN[going], self.least_B[going]
+        self.rows = self.rows._replace(
+            sentence_B=self.rows.sentence_B[going],
+            finished_BO=self.rows.finished_BO[going],
+            most_B=self.rows.most_B[going],
+        )
         self._look_ahead()

@@ -1,11 +1,12 @@
 """``dates``: from dates as people write them all over the world to ISO 8601."""
 
+from calendar import isleap, monthrange
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, timedelta
 from functools import cache
 from itertools import cycle, islice
 from random import Random
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
@@ -26,6 +27,32 @@ LOCALES: Final = (
 Locales = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
+class IsoDate:
+    """The grammar of the task's answers, as an automaton over characters: ``2024-02-29``, and no 30th.
+
+    A text stands where its own characters are; only that what can go on alike stands in one place: all leap years in
+    2000 and all others in 2001, months in the first of as many days.
+    """
+
+    start = ""
+
+    def follow(self, place: str, character: str) -> str | None:
+        """Where a text stands after one more character; None if no date of the task begins so."""
+        text = place + character
+        if text not in beginnings():
+            return None
+        if len(text) == len("2000"):
+            return "2000" if isleap(int(text)) else "2001"
+        if len(text) == len("2000-01"):
+            days = monthrange(int(text[:4]), int(text[5:]))[1]
+            return text[:5] + {31: "01", 30: "04"}.get(days, "02")
+        return text
+
+    def complete(self, place: str) -> bool:
+        """Whether it is a whole date."""
+        return len(place) == len("2000-01-01")
+
+
 @register("task", "dates")
 class Dates(Task):
     """Dates as people write them in 39 locales, to ISO 8601.
@@ -40,6 +67,8 @@ class Dates(Task):
     them; ``noise``, the chance of each kind of noise (capitals or none; spaces missing, extra or plain instead of
     non-breaking; missing dots; missing commas).
     """
+
+    grammar: ClassVar[IsoDate] = IsoDate()
 
     def __init__(
         self,
@@ -65,6 +94,14 @@ def deal() -> tuple[list[date], list[date], list[date]]:
     Random("every day in one of them").shuffle(days)
     tenth = len(days) // 10
     return days[2 * tenth :], days[tenth : 2 * tenth], days[:tenth]
+
+
+@cache
+def beginnings() -> frozenset[str]:
+    """Of all years of the task, and of all days of the two that stand for the others."""
+    days = [date(2000, 1, 1) + timedelta(n) for n in range(366 + 365)]
+    whole = [*map(str, range(1900, 2100)), *(day.isoformat() for day in days)]
+    return frozenset(text[:n] for text in whole for n in range(len(text) + 1))
 
 
 def written(

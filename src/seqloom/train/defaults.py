@@ -104,9 +104,10 @@ def choose(config: Config, pairs: int) -> list[str]:
         train.epochs = row.epochs
         said.append(f"{row.epochs} epochs")
     if train.metric is None:
-        target, _ = split("tokenizer", config.data.target or "bpe")
-        train.metric = {"symbols": "wer", "character": "exact"}.get(target, "bleu")
-        said.append(f"judged by {train.metric}")
+        target, options = split("tokenizer", config.data.target or "bpe")
+        lowercase = {"lowercase": True} if options.get("lowercase") else {}  # unseen, unknown
+        train.metric = {"name": {"symbols": "wer", "character": "exact"}.get(target, "bleu"), **lowercase}
+        said.append(f"judged by {train.metric['name']}")
     train.patience = train.patience or 0
     train.keep = train.keep or 1
     return said

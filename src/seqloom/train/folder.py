@@ -79,8 +79,10 @@ class RunFolder:
         """Refuse to begin a run where something else is; what an early stop leaves of a run is overwritten."""
         if self.checkpoint.exists():
             raise OptionError(f"{self.path} is a run already: seqloom train --resume {self.path}, or another --out")
-        early = {self.data.name, self.tokenizer.name, self.config.name, self.checkpoint.parent.name}
-        if self.path.exists() and (not self.path.is_dir() or any(p.name not in early for p in self.path.iterdir())):
+        own = (self.config, self.tokenizer, self.data, self.checkpoint.parent, self.metrics, self.timing)
+        early = {path.name for path in own} | {"tensorboard"}
+        there = [p.name for p in self.path.iterdir()] if self.path.is_dir() else [self.path.name] * self.path.exists()
+        if any(name not in early and not name.startswith(".") for name in there):  # hidden: what a kill leaves
             raise OptionError(f"{self.path} is there and is not a run: choose another --out, or remove it")
 
     def write_config(self, config: Config, command: str) -> None:

@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any, NamedTuple
 
 from seqloom.data.readers import Example
-from seqloom.data.tokenizers import Tokenizers
+from seqloom.data.tokenizers import Tokenizer, Tokenizers
 from seqloom.metrics import Metric
 from seqloom.models.base import Autoregressive
 from seqloom.predictor import Predictor
-from seqloom.registry import Spec, build, split
+from seqloom.registry import Spec, build, find, options, split
 from seqloom.train.interrupt import Interrupts
 
 
@@ -54,7 +55,7 @@ class Judge:
             return None
         assert answers.hypotheses is not None
         values = {name: metric.score(answers) for name, metric in self.metrics.items()}
-        shown = (update * 7919) % len(self.examples)  # another one every time
+        shown = Random(update).randrange(len(self.examples))  # another one every time
         example = self.examples[shown]
         return Judgement(values, (example.source, answers.hypotheses[shown], example.target))
 
@@ -62,5 +63,11 @@ class Judge:
 def judge_for(examples: Sequence[Example], tokenizers: Tokenizers, decides: Spec, also: Sequence[str]) -> Judge:
     """A judge with the metric that decides, and others to look at."""
     name, _ = split("metric", decides)
-    specs: dict[str, Any] = {name: decides, **{other: other for other in also if other != name}}
+    specs: dict[str, Any] = {name: decides, **{o: fitting(o, tokenizers.target) for o in also if o != name}}
     return Judge(examples, tokenizers, {n: build("metric", spec) for n, spec in specs.items()}, name)
+
+
+def fitting(metric: str, target: Tokenizer) -> dict[str, Any]:
+    """A metric that overlooks case where the tokenizer has dropped it: the model can't know what it never saw."""
+    drops_case = target.spec.get("lowercase", False) and "lowercase" in options(find("metric", metric))
+    return {"name": metric, "lowercase": True} if drops_case else {"name": metric}

@@ -62,7 +62,6 @@ class Standing:
     best: list[tuple[float, int]] = field(default_factory=list)
     without_best: int = 0
     metrics_length: int = 0
-    finished: bool = False
 
 
 class Loop:
@@ -100,8 +99,6 @@ class Loop:
 
     def run(self, interrupts: Interrupts) -> bool:
         """Train to the end; False if interrupted, with everything saved."""
-        if not self.folder.checkpoint.exists():
-            self.save()
         clock = Clock(self)
         with Prefetch(self.portions()) as portions:
             while True:
@@ -116,9 +113,8 @@ class Loop:
                     self.log(clock, portions.waited)
                 if time.monotonic() - self.saved_at > self.config.checkpoint_seconds:
                     self.save()
-        self.standing.finished = not interrupts.asked
         self.save()
-        return self.standing.finished
+        return self.is_done() and not self.evaluation_is_due()
 
     def portions(self) -> Iterator[Portion]:
         """What every update learns from, from where the run stands, without end."""
@@ -167,7 +163,7 @@ class Loop:
             return
         raise TrainingError(
             f"the loss of update {self.standing.update + 1} {what}. Try a lower train.optimiser.rate, a longer "
-            f"train.schedule.warmup or a lower train.clip. The last good state is {self.folder.checkpoint}"
+            f"train.schedule.warmup or a lower train.clip; what was saved before it is in {self.folder.path}"
         )
 
     # -- judging
@@ -272,8 +268,12 @@ class Loop:
         )
         self.saved_at = time.monotonic()
 
-    def restore(self) -> None:
-        """Take everything up again."""
+    def restore(self) -> bool:
+        """Take everything up again; False if there is no checkpoint yet, and so everything is to begin anew."""
+        if not self.folder.checkpoint.exists():
+            self.metrics.cut(0)
+            self.timing.cut(0)
+            return False
         state = load_checkpoint(self.folder.checkpoint)
         put_weights(self.network, state["network"], self.folder.checkpoint)
         self.optimiser.load_state_dict(state["optimiser"])
@@ -283,8 +283,8 @@ class Loop:
         standing = state["standing"]
         standing["best"] = [tuple(kept) for kept in standing["best"]]
         self.standing = Standing(**standing)
-        self.standing.finished = False
         self.metrics.cut(self.standing.metrics_length)
+        return True
 
 
 class Clock:

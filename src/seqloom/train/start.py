@@ -51,13 +51,12 @@ def train(
     said += choose_updates(config, len(batches.plan(0)))
     if said:
         display.say(f"{pairs:,} pairs; chosen to suit them: {', '.join(said)}")
-    torch.manual_seed(config.seed)
     network = make_network(config, prepared)
     parameters = sum(p.numel() for p in network.parameters())
     display.say(f"{parameters:,} parameters; {config.train.updates:,} updates; the run is in {out}")
     prepared.tokenizers.save(folder.tokenizer)
     folder.write_config(config, command)
-    return _run(folder, config, prepared, network, batches, display, resume=False)
+    return _run(folder, config, prepared, network, batches, display)
 
 
 def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFolder:
@@ -68,9 +67,11 @@ def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFol
         config = lengthened(config, changes)
     prepared = Prepared.open(prepared_folder(config, folder))
     network = make_network(config, prepared)
-    folder.write_config(config, folder.command)
     batches = batching(prepared.train, config.train, config.seed)
-    return _run(folder, config, prepared, network, batches, display, resume=True)
+    if config.train.updates is None:
+        choose_updates(config, len(batches.plan(0)))
+    folder.write_config(config, folder.command)
+    return _run(folder, config, prepared, network, batches, display)
 
 
 MAY_CHANGE = {"updates", "epochs", "patience", "checkpoint_seconds", "device", "log_every"}
@@ -84,7 +85,10 @@ def lengthened(config: Config, changes: Mapping[str, Any]) -> Config:
     if wrong:
         allowed = ", ".join(f"train.{key}" for key in sorted(MAY_CHANGE))
         raise OptionError(f"{wrong[0]} can't change while a run goes on: only {allowed}; or train a new one")
-    return make_config(config.model_dump(mode="json"), changes)
+    # A limit that is given stands for both: else the old one of the other kind would still hold.
+    limits = changes.get("train", {}).keys() & {"updates", "epochs"}
+    forgotten = {"train": {"updates": None, "epochs": None}} if limits else {}
+    return make_config(config.model_dump(mode="json"), forgotten, changes)
 
 
 def prepared_folder(config: Config, folder: RunFolder) -> Path:
@@ -93,7 +97,8 @@ def prepared_folder(config: Config, folder: RunFolder) -> Path:
 
 
 def make_network(config: Config, prepared: Prepared) -> Autoregressive:
-    """The network of a resolved configuration, on its device."""
+    """The network of a resolved configuration as it is before training, on its device."""
+    torch.manual_seed(config.seed)
     network = build_model(
         config.model,
         source_vocabulary=len(prepared.tokenizers.source),
@@ -122,8 +127,6 @@ def _run(
     network: Autoregressive,
     batches: Batching,
     display: Display,
-    *,
-    resume: bool,
 ) -> RunFolder:
     assert prepared.dev is not None
     assert config.train.metric is not None
@@ -131,8 +134,7 @@ def _run(
     also = ["loss", "perplexity", *WATCHED.get(prepared.tokenizers.target.spec["name"], ("bleu",))]
     judge = judge_for(examples, prepared.tokenizers, config.train.metric, also)
     loop = Loop(network, prepared.train, batches, judge, config=config.train, folder=folder, display=display)
-    if resume:
-        loop.restore()
+    if loop.restore():
         display.say(f"going on after update {loop.standing.update:,} of {config.train.updates:,}")
     with Interrupts() as interrupts:
         finished = loop.run(interrupts)

@@ -1,108 +1,96 @@
 """A network and its tokenizers, from text to text: answers, and the log-probabilities of given targets."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from seqloom.batch import Batch
-from seqloom.data.tokenizers import Tokenizer, Tokenizers
+from seqloom.batch import UNKNOWN, Batch
+from seqloom.data.tokenizers import Cutter, Tokenizer, Tokenizers
 from seqloom.decode import Hypothesis, Search
+from seqloom.decode.ensemble import Batches, Ensemble
 from seqloom.decode.score import score
 from seqloom.errors import SizeError
 from seqloom.metrics import Answers
-from seqloom.models.base import Autoregressive
+from seqloom.predictor.alignment import word_numbers
+from seqloom.predictor.answer import BLANK, Answer, Score
+from seqloom.predictor.constraints import Constraints
+from seqloom.registry import find
 
 TOKENS = 6000
 """The padded size of a batch of sources, which bounds the memory that answering takes."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """One answer to one source.
+class Predictor:
+    """A network with the tokenizers it was trained with, or an ensemble of such networks.
 
-    text: what to show. tokens: the same as the model wrote it, END left out.
-    log_prob: of the whole answer, END included. token_log_probs: of each of its tokens, and of END.
-    value: what the search compared, by its ``formula``.
-    finished: False where the maximum length cut it off.
-    source_tokens: what the model read.
-    weights: attention, one row per token written (END too), one column per source token; None without attention.
+    network: whatever can be searched and scored: an ``Autoregressive`` model, or an ``Ensemble`` of them.
+    readers: the source tokenizers of an ensemble's networks, where they differ. There is no attention then to show,
+        as each attends to steps of its own.
     """
 
-    text: str
-    tokens: list[str]
-    log_prob: float
-    token_log_probs: list[float]
-    value: float
-    formula: str
-    finished: bool
-    source_tokens: list[str]
-    weights: Tensor | None = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Score:
-    """The model's log-probability of a given target, in sum and by token, END included."""
-
-    log_prob: float
-    tokens: list[str]
-    token_log_probs: list[float]
-    correct: int
-
-
-@dataclass(frozen=True)
-class Predictor:
-    """A network with the tokenizers it was trained with."""
-
-    network: Autoregressive
+    network: Any
     tokenizers: Tokenizers
+    readers: Sequence[Tokenizer] = ()
+
+    @property
+    def networks(self) -> list[Any]:
+        """The network, or those of the ensemble."""
+        return list(self.network.models) if isinstance(self.network, Ensemble) else [self.network]
 
     @property
     def device(self) -> torch.device:
         """Where the network is."""
-        return next(self.network.parameters()).device
+        device: torch.device = next(self.networks[0].parameters()).device
+        return device
 
     def answers(
         self,
         sources: Sequence[str],
         search: Search,
         *,
+        constraints: Constraints | None = None,
         weights: bool = True,
         stop: Callable[[], bool] = lambda: False,
     ) -> list[list[Answer]]:
         """The answers to every source, best first, in the order of the sources; a blank source has a blank one.
 
+        constraints: what answers must begin with, hold and avoid.
         weights: with those of attention.
         stop: asked between batches; if it says so, what is left is answered by nothing.
         """
-        encode, reader = self.tokenizers.source.encode, self.tokenizers.source
-        ids = encode(sources)
+        reader, writer = self.tokenizers.source, self.tokenizers.target
+        ids, *others = self._read(sources)
+        if constraints is not None:
+            constraints.check_sources(len(ids))
         found: list[list[Answer]] = [[BLANK] if not row else [] for row in ids]
-        self.network.eval()
+        weights = weights and not self.readers
         for rows in _by_length([len(row) for row in ids]):
             if stop():
                 break
-            batch = Batch.of(sources=[ids[row] for row in rows]).to(self.device)
-            for row, hypotheses in zip(rows, search(self.network, batch, weights=weights), strict=True):
-                read = reader.tokens(ids[row])
-                found[row] = [_answer(h, read, self.tokenizers.target) for h in hypotheses]
+            batch = self._batch(rows, [ids, *others])
+            masks = None if constraints is None else constraints.masks(rows, writer)
+            hypotheses = search(self.network, batch, weights=weights, masks=masks, read=writer.decode)
+            for row, best in zip(rows, hypotheses, strict=True):
+                read, words = reader.tokens(ids[row]), _word_numbers(ids[row], reader)
+                found[row] = [_answer(hypothesis, read, words, writer) for hypothesis in best]
         return found
 
     def scores(self, sources: Sequence[str], targets: Sequence[str]) -> list[Score]:
         """The model's log-probability of every target, given its source."""
         if len(sources) != len(targets):
             raise SizeError(f"{len(sources)} sources and {len(targets)} targets: each source needs one target")
-        source_ids, target_ids = self.tokenizers.source.encode(sources), self.tokenizers.target.encode(targets)
-        for number, ids in enumerate(source_ids):
-            if not ids:
+        (ids, *others), target_ids = self._read(sources), self.tokenizers.target.encode(targets)
+        for number, one in enumerate(ids):
+            if not one:
                 raise SizeError(f"source {number} is empty, and a model can't score what follows from nothing")
         scores: list[Score | None] = [None] * len(sources)
-        lengths = [max(len(s), len(t) + 1) for s, t in zip(source_ids, target_ids, strict=True)]
-        self.network.eval()
+        lengths = [max(len(s), len(t) + 1) for s, t in zip(ids, target_ids, strict=True)]
         for rows in _by_length(lengths):
-            batch = Batch.of([target_ids[r] for r in rows], [source_ids[r] for r in rows]).to(self.device)
+            batch = self._batch(rows, [ids, *others], target_ids)
             scored = score(self.network, batch)
             logs, right = scored.log_probs.tolist(), (scored.correct & scored.mask).sum(1).tolist()
             for row, log_probs, correct in zip(rows, logs, right, strict=True):
@@ -116,15 +104,15 @@ class Predictor:
         references: Sequence[Sequence[str]],
         search: Search,
         *,
+        constraints: Constraints | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Answers | None:
         """All that metrics look at: answers by ``search``, and the first reference's log-probability.
 
         None if it was stopped.
         """
-        hypotheses = [
-            found[0].text if found else "" for found in self.answers(sources, search, weights=False, stop=stop)
-        ]
+        answers = self.answers(sources, search, constraints=constraints, weights=False, stop=stop)
+        hypotheses = [found[0].text if found else "" for found in answers]
         if stop():
             return None
         scores = self.scores(sources, [refs[0] for refs in references])
@@ -137,6 +125,20 @@ class Predictor:
             tokens=np.array([len(score.token_log_probs) for score in scores]),
             correct=np.array([score.correct for score in scores]),
         )
+
+    def _read(self, sources: Sequence[str]) -> list[list[list[int]]]:
+        """The ids of all sources, by every reader that there is; and the networks are made ready for use."""
+        for network in self.networks:
+            network.eval()
+        return [reader.encode(sources) for reader in self.readers or [self.tokenizers.source]]
+
+    def _batch(
+        self, rows: Sequence[int], read: Sequence[Sequence[list[int]]], targets: Sequence[list[int]] | None = None
+    ) -> Batches:
+        """Some of the sources, and of the targets if there are any, as the network takes them."""
+        chosen = None if targets is None else [targets[row] for row in rows]
+        batches = [Batch.of(chosen, [ids[row] for row in rows]).to(self.device) for ids in read]
+        return batches if self.readers else batches[0]
 
 
 def _by_length(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -153,7 +155,7 @@ def _by_length(lengths: Sequence[int]) -> Iterator[list[int]]:
         yield batch
 
 
-def _answer(hypothesis: Hypothesis, read: list[str], writer: Tokenizer) -> Answer:
+def _answer(hypothesis: Hypothesis, read: list[str], read_words: list[int], writer: Tokenizer) -> Answer:
     return Answer(
         text=writer.decode(hypothesis.tokens),
         tokens=writer.tokens(hypothesis.tokens),
@@ -164,7 +166,14 @@ def _answer(hypothesis: Hypothesis, read: list[str], writer: Tokenizer) -> Answe
         finished=hypothesis.finished,
         source_tokens=read,
         weights=hypothesis.weights,
+        word_numbers=(read_words, _word_numbers(hypothesis.tokens, writer)),
     )
 
 
-BLANK = Answer("", [], 0.0, [], 0.0, "none: the source is blank", True, [], None)
+def _word_numbers(ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
+    """For every token the number of its word, where the tokenizer marks words; else each is its own."""
+    kind: type[Cutter] = find("tokenizer", tokenizer.spec["name"])
+    if not kind.marks_words:
+        return list(range(len(ids)))
+    shown = zip(ids, tokenizer.tokens(ids), strict=True)
+    return word_numbers(kind.unknown if id_ == UNKNOWN else token for id_, token in shown)

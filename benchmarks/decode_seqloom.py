@@ -1,0 +1,61 @@
+"""The worker of ``decode.py`` for seqloom: its greedy and its beam search."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import train_corpus_seqloom
+import train_step_seqloom
+from harness.worker import Run, serve
+
+from seqloom import build_model
+from seqloom.batch import PAD, START, Batch
+from seqloom.decode.beam import Beam
+from seqloom.decode.greedy import Greedy
+from seqloom.nn.positions import sinusoids
+
+NEVER = -1e4
+"""The bias of a symbol that a trained model never says, and that only some toolkits forbid."""
+PLACES = 64
+"""Positions that are written down, as many as any source or answer has beside a peer that reads them."""
+
+
+def build(model: str, vocabulary: int, sizes: dict[str, Any]) -> Any:
+    """A model of one of the training benchmarks, with random weights, ready for use."""
+    if model == "g2p":
+        parts, _ = train_corpus_seqloom.describe(model, "", sizes)
+        preset, _ = parts.pop("preset"), parts.pop("dropout")
+        settings = {f"{part}.{name}": value for part, options in parts.items() for name, value in options.items()}
+        size = sizes["hidden"]
+    else:
+        preset, settings = train_step_seqloom.describe(model, sizes)
+        size = sizes["size"]
+    torch.manual_seed(0)
+    made: Any = build_model(
+        preset, source_vocabulary=vocabulary, target_vocabulary=vocabulary, size=size, settings=settings
+    ).eval()
+    with torch.no_grad():
+        made.output.bias[[PAD, START]] = NEVER
+    return made
+
+
+def make(model: str, vocabulary: int, sizes: dict[str, Any], beam: int, steps: int, folder: str) -> Run:
+    """Searches for the batches of a folder; a Transformer's weights are left in it, for peers that can use them."""
+    made = build(model, vocabulary, sizes)
+    if model == "transformer":
+        weights = made.state_dict() | {"positions": sinusoids(torch.arange(PLACES), sizes["size"], torch.float32)}
+        np.savez(Path(folder) / "weights.npz", allow_pickle=False, **{k: v.numpy() for k, v in weights.items()})
+    sources = [torch.from_numpy(source) for source in np.load(Path(folder) / "sources.npz").values()]
+    ready = [Batch(source=source, source_mask=source != PAD) for source in sources]
+    tokens = steps - 1  # and END
+    search = (
+        Greedy(min_length=tokens, max_length=tokens)
+        if beam == 1
+        else Beam(width=beam, min_length=tokens, max_length=tokens)
+    )
+    return lambda number: [best.tokens for best, *_ in search(made, ready[number], weights=False)]
+
+
+if __name__ == "__main__":
+    serve(make)

@@ -1,0 +1,41 @@
+"""``seqloom score``."""
+
+import json
+import sys
+from itertools import islice
+from typing import Annotated
+
+import typer
+
+from seqloom.cli.options import Average, Code, Columns, DataFiles, Device, Header, Runs, parsed_columns
+
+TOGETHER = 512
+"""How many pairs are scored at a time."""
+
+
+def score(
+    runs: Runs,
+    data: DataFiles,
+    columns: Columns = None,
+    header: Header = False,
+    average: Average = None,
+    device: Device = "auto",
+    code: Code = None,
+    as_json: Annotated[bool, typer.Option("--json", help="By token, one JSON object for each pair.")] = False,
+) -> None:
+    """Print the log-probability of every target given its source, a line for a pair, END included."""
+    from seqloom.api import load
+    from seqloom.data.readers import Files, read
+    from seqloom.registry import import_file
+
+    if code is not None:
+        import_file(code)
+    examples = read(Files.of(data, columns=parsed_columns(columns), header=header), empty="refuse")
+    model = load(runs, average=average, device_name=device)
+    while group := list(islice(examples, TOGETHER)):
+        for example, found in zip(
+            group, model.score([e.source for e in group], [e.target for e in group]), strict=True
+        ):
+            facts = {"source": example.source, "target": example.target, **found.to_json()}
+            sys.stdout.write((json.dumps(facts, ensure_ascii=False) if as_json else f"{found.log_prob:.4f}") + "\n")
+        sys.stdout.flush()

@@ -1,0 +1,293 @@
+"""``seqloom predict`` and ``seqloom score``: what they print, against the same asked of Python."""
+
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import seqloom
+from seqloom.cli import app
+from seqloom.cli.files import gathered
+from seqloom.cli.requests import Request, read_requests, request
+from seqloom.cli.search_options import set_apart
+from seqloom.errors import InputError, OptionError, SeqloomError
+
+PAIRS = [
+    (f"{a} {n} {v} .", f"{v.upper()}{n} {n.upper()}{a} !")
+    for a in ("red", "green", "blue")
+    for n in ("cat", "dog", "bird", "fish")
+    for v in ("sleeps", "sings", "eats")
+]
+SOURCES = ["red cat sleeps .", "", "blue fish sings .", "green dog eats .", "bird"]
+QUICK = {"train.updates": 3, "train.evaluate_every": 3, "train.optimiser.rate": 0.01, "model.dropout": 0.0}
+BPE = {"data.source": {"name": "bpe", "size": 40}, "data.target": {"name": "bpe", "size": 40}}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Runs with the same target tokenizer, one of them without attention, and one that spells by characters."""
+    torch.set_num_threads(1)
+    folder = tmp_path_factory.mktemp("runs")
+    for name, settings in {
+        "one": {**BPE, "train.updates": 40},
+        "two": {**BPE, "seed": 2},
+        "reads letters": {**BPE, "data.source": "character", "model.preset": "luong"},
+        "blind": {**BPE, "model.preset": "sutskever"},
+        "letters": {"data.source": "character", "data.target": "character"},
+    }.items():
+        seqloom.fit(PAIRS, dev=PAIRS[:4], size=16, settings={**QUICK, **settings}, out=folder / name, quiet=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(runs):
+    return seqloom.load(runs / "one")
+
+
+@pytest.fixture
+def predict(runs, monkeypatch, capsys):
+    """Run ``seqloom predict`` on the sources, and get its lines."""
+
+    def run(*options: str, of=("one",), given: str | None = None, command: str = "predict", capture: bool = True):
+        text = "".join(f"{source}\n" for source in SOURCES) if given is None else given
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        app(args=gathered([command, *(str(runs / name) for name in of), *options]), standalone_mode=False)
+        return capsys.readouterr().out.splitlines() if capture else []
+
+    return run
+
+
+def test_text_alone_by_default(predict, model):
+    assert predict() == model.predict(SOURCES)
+
+
+def test_json_has_everything(predict, model):
+    records = [json.loads(line) for line in predict("--json", "--n-best", "2")]
+    for record, source, answers in zip(records, SOURCES, model.answers(SOURCES, n_best=2), strict=True):
+        assert record["source"] == source
+        assert record["source_tokens"] == answers[0].source_tokens
+        for shown, answer in zip(record["answers"], answers, strict=True):
+            assert shown["text"] == answer.text
+            assert shown["tokens"] == answer.tokens
+            assert shown["log_prob"] == pytest.approx(answer.log_prob, abs=1e-5)
+            assert shown["token_log_probs"] == pytest.approx(answer.token_log_probs, abs=1e-5)
+            assert shown["value"] == pytest.approx(answer.value, abs=1e-5)
+            assert (shown["formula"], shown["finished"]) == (answer.formula, answer.finished)
+            if source:
+                assert shown["weights"] == [pytest.approx(row, abs=1e-5) for row in answer.weights.tolist()]
+                greatest = answer.weights[: len(answer.tokens)].numpy().argmax(1)
+                assert shown["alignment"] == [[s, t] for t, s in enumerate(greatest)]
+
+
+def test_json_by_words(predict):
+    for line in predict("--json", "--words"):
+        record = json.loads(line)
+        words = record["answers"][0]["words"]
+        assert words["source"] == record["source"].split()
+        assert words["target"] == record["answers"][0]["text"].split()
+        if record["source"]:
+            assert [len(row) for row in words["weights"]] == [len(words["source"])] * len(words["target"])
+            assert [sum(row) for row in words["weights"]] == pytest.approx([1] * len(words["target"]), abs=1e-4)
+
+
+def test_several_answers_come_with_their_source_and_value(predict, model):
+    lines = [line.split(" ||| ") for line in predict("--n-best", "3", "--scores")]
+    expected = [
+        [str(number), answer.text, f"{answer.value:.4f}"]
+        for number, answers in enumerate(model.answers(SOURCES, n_best=3))
+        for answer in answers
+    ]
+    assert lines == expected
+    assert [line[0] for line in lines] == [*"000", "1", *"222333444"]
+
+
+def test_samples_are_several_answers_too(predict, model):
+    lines = predict("--search", "sample", "--samples", "2", "--temperature", "0.7", "--seed", "3")
+    answers = model.answers(SOURCES, search="sample", samples=2, temperature=0.7, seed=3)
+    assert [line.split(" ||| ")[1] for line in lines] == [answer.text for found in answers for answer in found]
+
+
+def test_scores_and_alignments_stand_behind_the_text(predict, model):
+    answers = [found[0] for found in model.answers(SOURCES)]
+    assert predict("--scores") == [f"{answer.text} ||| {answer.value:.4f}" for answer in answers]
+    aligned = [" ".join(f"{s}-{t}" for s, t in answer.alignment or ()) for answer in answers]
+    assert predict("--align") == [f"{a.text} ||| {links}" for a, links in zip(answers, aligned, strict=True)]
+
+
+def test_words_are_aligned_by_their_places_in_the_text(predict):
+    for line, source in zip(predict("--align", "--words"), SOURCES, strict=True):
+        text, _, links = line.partition(" ||| ")
+        pairs = [tuple(map(int, link.split("-"))) for link in links.split()]
+        assert [t for _, t in pairs] == list(range(len(text.split())))
+        assert all(s < len(source.split()) for s, _ in pairs)
+
+
+@pytest.mark.parametrize(
+    ("typed", "options"),
+    [
+        ("--search greedy", {"search": "greedy"}),
+        ("--width 2 --normalisation wu --alpha=0.9", {"width": 2, "normalisation": "wu", "alpha": 0.9}),
+        ("--search beam --max-length 3 --unknown false", {"search": "beam", "max_length": 3, "unknown": False}),
+        ("--search '{name: beam, width: 2}'", {"search": {"name": "beam", "width": 2}}),
+        ("--search sample --top_k 3 --seed 5", {"search": "sample", "top_k": 3, "seed": 5}),
+        ("--no-repeat 1 --repetition-penalty 1.5", {"no_repeat": 1, "repetition_penalty": 1.5}),
+    ],
+)
+def test_options_have_the_names_of_python(typed, options, predict, model):
+    import shlex
+
+    shown = [json.loads(line)["answers"][0] for line in predict("--json", *shlex.split(typed))]
+    for answer, (expected, *_) in zip(shown, model.answers(SOURCES, **options), strict=True):
+        assert answer["text"] == expected.text
+        assert answer["formula"] == expected.formula
+        assert answer["value"] == pytest.approx(expected.value, abs=1e-5)
+
+
+def test_constraints_hold(predict):
+    kept = [line for line in predict("--prefix", "EATS") if line]
+    assert kept
+    assert all(line.startswith("EATS") for line in kept)
+    assert all("SINGSb" in line for line in predict("--require", "SINGSb", "--width", "8") if line)
+    plain = predict()
+    assert any(word.startswith("!") for line in plain for word in line.split())
+    assert not any(word.startswith("!") for line in predict("--forbid", "!") for word in line.split())
+
+
+def test_a_line_can_bring_its_own_constraints(predict, tmp_path):
+    path = tmp_path / "asked.jsonl"
+    records = [
+        {"source": SOURCES[0], "prefix": "SINGS", "id": 7},
+        {"source": SOURCES[0], "require": ["EATS"]},
+        {"source": SOURCES[0]},
+    ]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records) + "\n", encoding="utf-8")
+    shown = predict("--input", str(path), "--prefix", "DOG", "--width", "8", "--json")
+    texts = [json.loads(line)["answers"][0]["text"] for line in shown]
+    assert texts[0].startswith("SINGS")
+    assert texts[1].startswith("DOG")
+    assert "EATS" in texts[1]
+    assert texts[2].startswith("DOG")
+    assert texts[3] == ""
+    assert json.loads(shown[0])["id"] == 7
+    assert predict("--format", "jsonl", given=path.read_text(), command="translate")[0].startswith("SINGS")
+
+
+@pytest.mark.parametrize("typed", ["--max-length 1 --search greedy", "--grammar dates", ""])
+def test_what_never_ends_is_said_and_counted(typed, predict, capsys):
+    """A model without digits can't go on under the grammar of dates."""
+    predict("--json", *typed.split(), capture=False)
+    printed = capsys.readouterr()
+    cut = [json.loads(line)["answers"][0]["finished"] for line in printed.out.splitlines()].count(False)
+    assert cut >= (typed == "--grammar dates")
+    assert printed.err.startswith(f"seqloom: {cut} of 5 answers were cut off") if cut else printed.err == ""
+
+
+def test_a_run_with_itself_is_the_run(predict):
+    for average in ((), ("--average", "log_probabilities")):
+        together = [json.loads(line)["answers"][0] for line in predict("--json", *average, of=("one", "one"))]
+        alone = [json.loads(line)["answers"][0] for line in predict("--json")]
+        for both, one in zip(together, alone, strict=True):
+            assert both["text"] == one["text"]
+            assert both["log_prob"] == pytest.approx(one["log_prob"], abs=1e-4)
+
+
+@pytest.mark.parametrize("other", ["two", "blind", "reads letters"])
+def test_an_ensemble_averages_probabilities(other, runs):
+    """Of every token of given targets, by the members' own scores; and the search reports what scoring does."""
+    sources, targets = zip(*PAIRS[:6], strict=True)
+    together = seqloom.load([runs / "one", runs / other])
+    members = [seqloom.load(runs / name).score(sources, targets) for name in ("one", other)]
+    for both, *alone in zip(together.score(sources, targets), *members, strict=True):
+        mean = np.mean([np.exp(score.token_log_probs) for score in alone], axis=0)
+        assert both.token_log_probs == pytest.approx(np.log(mean).tolist(), abs=1e-4)
+    (answers,) = together.answers(sources[:1], search="greedy", prefix=targets[0])
+    (score,) = together.score(sources[:1], targets[:1])
+    assert answers[0].token_log_probs[: len(score.tokens)] == pytest.approx(score.token_log_probs[:-1], abs=1e-4)
+    assert (answers[0].weights is None) == (other != "two")
+
+
+def test_scores_are_those_of_python(predict, model, tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{s}\t{t}\n" for s, t in PAIRS[:3]), encoding="utf-8")
+    expected = model.score([s for s, _ in PAIRS[:3]], [t for _, t in PAIRS[:3]])
+    lines = predict("--data", str(path), command="score")
+    assert [float(line) for line in lines] == pytest.approx([score.log_prob for score in expected], abs=1e-3)
+    records = [json.loads(line) for line in predict("--data", str(path), "--json", command="score")]
+    for record, score, (source, target) in zip(records, expected, PAIRS, strict=False):
+        assert (record["source"], record["target"], record["tokens"]) == (source, target, score.tokens)
+        assert sum(record["token_log_probs"]) == pytest.approx(record["log_prob"], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("typed", "of", "says"),
+    [
+        ("--widht 3", ("one",), "did you mean '--width'"),
+        ("--devcie cpu", ("one",), "did you mean '--device'"),
+        ("--width", ("one",), "--width needs a value"),
+        ("--width some", ("one",), "width='some' does not do"),
+        ("--search greedy --width 3", ("one",), "search 'greedy' has no width; these have: beam"),
+        ("--search greedy --n-best 3", ("one",), "search 'greedy' has no n_best; these have: beam"),
+        ("--width 2 --n-best 3", ("one",), "n_best=3 answers need a beam of at least that width"),
+        ("--search greedy --require red", ("one",), "use search 'beam'"),
+        ("--prefix ж", ("one",), "can't be written by this model"),
+        ("--grammar date", ("one",), "did you mean 'dates'"),
+        ("--words", ("one",), "--words says what --align and --json count"),
+        ("--json --align", ("one",), "leave --scores and --align out"),
+        ("--align", ("blind",), "no attention to one source here"),
+        ("--average probabilities", ("one",), "name several"),
+        ("--average log_probability", ("one", "two"), "'probabilities' or 'log_probabilities'"),
+        ("", ("one", "letters"), "write different tokens"),
+        ("--format tsv", ("one",), "unknown format 'tsv'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(typed, of, says, predict):
+    with pytest.raises(SeqloomError) as raised:
+        predict(*typed.split(), of=of)
+    assert says in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("red cat", "line 3: not JSON"),
+        ('["red"]', "not a JSON object with a text as its source"),
+        ('{"text": "red"}', "not a JSON object with a text as its source"),
+        ('{"source": "red", "prefixes": "a"}', "did you mean 'prefix'"),
+        ('{"source": "red", "prefix": ["a"]}', "prefix is ['a'], not text"),
+        ('{"source": "red", "require": "a"}', "require is 'a', not a list"),
+    ],
+)
+def test_a_line_that_asks_nothing_is_refused(line, says):
+    with pytest.raises(InputError) as raised:
+        request(line, "asked.jsonl, line 3")
+    assert says in str(raised.value)
+
+
+def test_a_name_tells_the_format(tmp_path):
+    for name, expected in (("a.jsonl", Request("x")), ("a.txt", Request('{"source": "x"}'))):
+        (tmp_path / name).write_text('{"source": "x"}\n')
+        assert list(read_requests(str(tmp_path / name), None)) == [expected]
+
+
+def test_options_that_are_not_a_commands_own_are_set_apart():
+    own = {"--search", "--json"}
+    words = ["run", "--top-k", "3", "--search", "sample", "--top_p=0.5", "--json", "--x", "-1"]
+    assert set_apart(words, own) == (
+        ["run", "--search", "sample", "--json"],
+        {"top_k": "3", "top_p": "0.5", "x": "-1"},
+    )
+    assert set_apart(["--", "--odd"], own) == (["--", "--odd"], {})
+    with pytest.raises(OptionError, match="--top-k needs a value"):
+        set_apart(["--top-k", "--json"], own)
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "score"])
+def test_help_does_not_wait_for_torch(command):
+    check = "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules, file=sys.stderr))"
+    code = f"{check}; import seqloom.cli; sys.argv = ['seqloom', '{command}', '--help']; seqloom.cli.main()"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr.strip()) == (0, "False")
