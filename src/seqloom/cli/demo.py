@@ -64,7 +64,8 @@ def demo(
     for (answer,) in model.answers(SHOWN):
         console.print(f"{''.join(answer.source_tokens)}  →  [bold]{answer.text}[/]")
         if answer.weights is not None:
-            console.print(alignment(answer.source_tokens, [*answer.tokens, "∎"], answer.weights.tolist()))
+            written = [*answer.tokens, *["∎"] * answer.finished]
+            console.print(alignment(answer.source_tokens, written, answer.weights.tolist()))
         console.print()
     run = "RUN" if out is None else shlex.quote(str(out))
     keep = "seqloom demo --out RUN    # keep the run, then:\n    " if out is None else ""
