@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import seqloom
+from seqloom.config import merge
 from seqloom.errors import OptionError, TrainingError
 from seqloom.train.checkpoint import load_checkpoint, load_weights
 from seqloom.train.display import PlainDisplay
@@ -198,3 +199,14 @@ assert losses[-1] < losses[0], losses
         if ran.returncode == 0:
             return
         assert "ONEDNN_MAX_CPU_ISA" in ran.stderr and not works, ran.stderr  # noqa: PT018
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["recurrent", "transformer"])
+def test_a_compiled_model_trains_alike(tmp_path, preset):
+    settings = {"model": {"preset": preset}, "train": {"updates": 6}}
+    plain = trained(tmp_path / "plain", settings)
+    compiled = trained(tmp_path / "compiled", merge(settings, {"train": {"compile": True}}))
+    for one, other in zip(Lines(plain.metrics), Lines(compiled.metrics), strict=True):
+        if "loss" in one:
+            assert other["loss"] == pytest.approx(one["loss"], rel=1e-4)

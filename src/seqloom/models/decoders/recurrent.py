@@ -190,6 +190,8 @@ class RecurrentDecoder(Decoder):
         s, context, weights = self._wire(e_BTE, (), (known, None), layer, attend)
         return Decoded(self.dropout(self.readout(e_BTE, s, context)), weights)
 
+    # Not compiled: a graph for every length would take longer to make than it ever saves.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _one_by_one(self, e_BTE: Tensor, state: State, memory: Memory, probe: Probe) -> Decoded:
         """Step after step; only what depends on the step before is inside the loop."""
         products = LoopProducts(self.cells, self.readout, e_BTE, memory)
