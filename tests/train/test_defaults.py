@@ -6,6 +6,7 @@ from seqloom.config import make_config
 from seqloom.data.readers import Example
 from seqloom.errors import SeqloomError
 from seqloom.train.defaults import TABLE, choose, choose_tokenizers, choose_updates, kind_of_text
+from tests.train.small import trained
 
 
 @pytest.mark.parametrize(
@@ -65,3 +66,19 @@ def test_wrong_models_are_named(model, says):
     with pytest.raises(SeqloomError) as raised:
         choose(make_config({"model": model}), 1000)
     assert says in str(raised.value)
+
+
+def test_a_model_that_cannot_be_made_costs_no_compiling(tmp_path):
+    wrong = [({"preset": "attention-lm"}, "has no source"), ({"encoder": {"sise": 3}}, "did you mean 'size'")]
+    for model, says in wrong:
+        with pytest.raises(SeqloomError, match=says):
+            trained(tmp_path / "run", {"model": model})
+        assert not (tmp_path / "run").exists()
+
+
+def test_an_option_can_be_set_on_the_default_preset():
+    config = make_config({"model": {"encoder": {"layers": 2}, "decoder": {"cell": "gru"}}})
+    choose(config, 1000)
+    assert config.model["encoder"]["layers"] == 2
+    assert config.model["encoder"]["bidirectional"]
+    assert config.model["decoder"]["cell"]["name"] == "gru"

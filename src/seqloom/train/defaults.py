@@ -75,23 +75,35 @@ def kind_of_text(texts: Sequence[str]) -> str:
     return "symbols" if letters / max(words, 1) <= 2.5 else "bpe"
 
 
+def model_described(config: Config) -> dict[str, Any]:
+    """The parts of the model that a configuration describes: those of its preset, and what is set on top."""
+    given = {key: value for key, value in config.model.items() if key not in ("preset", "size", "dropout")}
+    preset = config.model.get("preset", None if "model" in given else PRESET)  # with model it is a whole description
+    return merge(load_preset(preset) if preset else {}, given)
+
+
+def check_model(config: Config) -> None:
+    """Refuse a model that can't be made before the data is compiled, which may take long."""
+    described = model_described(config)
+    if described.get("model") == "language_model":
+        raise OptionError("a language model has no source, and training wants pairs: choose an encoder–decoder")
+    complete(described, size=1, dropout=0.0)
+
+
 def choose(config: Config, pairs: int) -> list[str]:
     """Fill in all that the configuration leaves open but the number of updates; says what was chosen."""
     row = suited_to(pairs)
     said: list[str] = []
-    described = dict(config.model)
-    preset = described.pop("preset", None)
-    if preset is None and not any(part in described for part in ("model", "encoder", "decoder")):
-        preset = PRESET
-        said.append(f"preset {preset}")
-    size, dropout = described.pop("size", None), described.pop("dropout", None)
+    described = model_described(config)
+    if not {"preset", "model"} & config.model.keys():
+        said.append(f"preset {PRESET}")
+    size, dropout = config.model.get("size"), config.model.get("dropout")
     if size is None:
         size = row.size
         said.append(f"size {size}")
     if dropout is None:
         dropout = row.dropout
         said.append(f"dropout {dropout}")
-    described = merge(load_preset(preset) if preset else {}, described)
     config.model = complete(described, size=size, dropout=dropout)
 
     train = config.train

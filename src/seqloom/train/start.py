@@ -20,7 +20,7 @@ from seqloom.registry import build
 from seqloom.train.averaging import average
 from seqloom.train.checkpoint import load_weights, put_weights, save_weights
 from seqloom.train.compile import Examples, compiled
-from seqloom.train.defaults import choose, choose_updates
+from seqloom.train.defaults import check_model, choose, choose_updates
 from seqloom.train.display import Display
 from seqloom.train.folder import Lines, RunFolder
 from seqloom.train.interrupt import Interrupts
@@ -44,6 +44,7 @@ def train(
     """Train a run in the folder ``out``; examples given here stand for the files of the configuration."""
     folder = RunFolder(out)
     folder.check_free()
+    check_model(config)
     prepared = compiled(config, folder, display, train_examples, dev_examples)
     pairs = len(prepared.train)
     said = choose(config, pairs)
