@@ -8,6 +8,7 @@ from harness.worker import Run, serve
 
 from seqloom import build_model
 from seqloom.batch import PAD, Batch
+from seqloom.train.clipping import clip
 
 
 def describe(model: str, sizes: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -54,7 +55,7 @@ def make(model: str, vocabulary: int, batches: str, sizes: dict[str, Any]) -> Ru
     def step(number: int) -> float:
         loss = made.loss(ready[number]).mean
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(made.parameters(), 1.0)
+        clip(made.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
         return loss.item()

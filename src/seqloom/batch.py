@@ -72,6 +72,16 @@ def check_mask(what: str, mask: Tensor) -> None:
         raise InputError(f"the {what} of row {row} is empty: its mask has no real step")
 
 
+def hiding(mask: Tensor | None) -> Tensor | None:
+    """The mask if it hides anything, None if all is real: then nothing has to be masked.
+
+    Only a CPU is asked. Elsewhere one would have to wait for the answer, and a compiled graph for every answer.
+    """
+    if mask is None or mask.device.type != "cpu" or torch.compiler.is_compiling():
+        return mask
+    return None if bool(mask.all()) else mask
+
+
 def _check_side(what: str, tensor: Tensor | None, mask: Tensor | None) -> None:
     if (tensor is None) != (mask is None):
         raise InputError(f"a batch has a {what} and its mask, or neither")

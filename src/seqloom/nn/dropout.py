@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -16,7 +17,7 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
     """x with each entry zero with probability p and otherwise divided by 1 − p, so that its mean stays."""
     if not training or p == 0:
         return x
-    return x * noise(x.shape, p, x) if x.device.type == "cpu" else F.dropout(x, p)
+    return x * noise(x.shape, p, x)
 
 
 def noise(shape: Sequence[int], p: float, like: Tensor) -> Tensor:
@@ -24,16 +25,17 @@ def noise(shape: Sequence[int], p: float, like: Tensor) -> Tensor:
 
     On a CPU, PyTorch's own draws one random number per entry, and in a Transformer that costs more than anything but
     the matrix products. Here one draw of 64 bits decides over four entries, of 16 bits each; p is thereby rounded to
-    a multiple of 2⁻¹⁶, and the division is by the rounded 1 − p.
+    a multiple of 2⁻¹⁶, and the division is by the rounded 1 − p. The draws are those of NumPy's fastest generator,
+    seeded by PyTorch's at every call, so that PyTorch's state is the whole state.
     """
-    if like.device.type != "cpu":
+    if like.device.type != "cpu" or torch.compiler.is_compiling():
         return F.dropout(like.new_ones(shape), p)
     dropped = round(p * STEPS)
     if dropped == STEPS:
         return like.new_zeros(shape)
     size = math.prod(shape)
-    bits = torch.empty((size + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
-    kept = bits.view(torch.int16)[:size].view(shape) >= dropped - STEPS // 2
+    draws = torch.from_numpy(np.random.SFC64(int(torch.randint(2**63 - 1, ()))).random_raw((size + 3) // 4))
+    kept = draws.view(torch.int16)[:size].view(shape) >= dropped - STEPS // 2
     return kept.to(like.dtype).mul_(STEPS / (STEPS - dropped))
 
 

@@ -1,11 +1,13 @@
 """What passes between the parts while a model works: ``Memory``, ``State``, ``Step``, ``Decoded``."""
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from seqloom.batch import hiding
 from seqloom.errors import SizeError
 
 CellState = tuple[Tensor, ...]
@@ -34,6 +36,11 @@ class Memory:
     def __len__(self) -> int:
         """The number of sentences."""
         return len(self.mask)
+
+    @cached_property
+    def hiding(self) -> Tensor | None:
+        """The mask, if it hides anything."""
+        return hiding(self.mask)
 
     def select(self, sentences: Tensor) -> "Memory":
         """The memory of some of the sentences, in the given order."""

@@ -6,6 +6,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
+from seqloom.batch import hiding
 from seqloom.errors import InputError, SizeError
 from seqloom.nn.cells import Cell
 from seqloom.nn.dropout import Dropout
@@ -139,6 +140,7 @@ class Recurrent(nn.Module):
         """h of the top layer for every step, and every layer's last state, directions side by side."""
         state = self.first_state(x_BSE) if state is None else state
         self._check(x_BSE, state)
+        mask = hiding(mask)
         final: list[CellState] = []
         for n in range(self.layers):
             x_BSE, last = self._layer(n, self.dropout(x_BSE) if n else x_BSE, mask, state[n], probe)

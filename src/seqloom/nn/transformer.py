@@ -95,7 +95,7 @@ class DecoderLayer(nn.Module):
         self,
         x_RTH: Tensor,
         past: tuple[Tensor, Tensor] | None,
-        memory: tuple[Tensor, Tensor, Tensor] | None,
+        memory: tuple[Tensor, Tensor, Tensor | None] | None,
         *,
         weights: bool = False,
         probe: Probe = silent,
@@ -103,7 +103,7 @@ class DecoderLayer(nn.Module):
         """The layer on T steps.
 
         past: cached keys and values of the t steps before, R N t H/N each; None: there were none.
-        memory: prepared keys and values B N S H/N, and the mask B S; each sentence's R/B beams see the same.
+        memory: prepared keys and values B N S H/N, and the mask B S or None; each sentence's R/B beams see the same.
 
         Returns the steps, keys and values including their own, and (if asked) the weights on the memory R T S.
         """
@@ -117,7 +117,7 @@ class DecoderLayer(nn.Module):
         if self.cross_attention is not None and memory is not None:
             R, T, _ = x_RTH.shape
             # To attention, the beams of a sentence are further steps of its target: the memory is not copied.
-            y = self.cross_path.enter(x_RTH).view(len(memory[2]), -1, x_RTH.shape[2])
+            y = self.cross_path.enter(x_RTH).view(len(memory[0]), -1, x_RTH.shape[2])
             y, seen = self.cross_attention(y, *memory, weights=weights, probe=within(probe, "cross."))
             x_RTH = self.cross_path.join(x_RTH, y.view(R, T, -1))
             seen = None if seen is None else seen.view(R, T, -1)

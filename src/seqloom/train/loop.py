@@ -30,6 +30,7 @@ from seqloom.train.checkpoint import (
     save_checkpoint,
     save_weights,
 )
+from seqloom.train.clipping import clip
 from seqloom.train.display import Display, Judged, Progress
 from seqloom.train.folder import Lines, RunFolder
 from seqloom.train.interrupt import Interrupts
@@ -140,7 +141,7 @@ class Loop:
             loss = self.loss(batch.to(self.device), gold)
             (loss.total / portion.tokens).backward()  # type: ignore[no-untyped-call]
             total += float(loss.total.detach())
-        norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.config.clip or math.inf)
+        norm = clip(self.network.parameters(), self.config.clip or math.inf)
         self._check(total / portion.tokens, norm)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)

@@ -179,7 +179,7 @@ class RecurrentDecoder(Decoder):
                 newest_T = step_T + before if self.wiring.include_current else step_T + before - 1
                 mask = (torch.arange(before + T, device=e_BTE.device) <= newest_T[:, None])[None]
             else:
-                keys, values, mask = memory.keys["attention"], memory.values, memory.mask
+                keys, values, mask = memory.keys["attention"], memory.values, memory.hiding
             position_BT = state["position"][:, None] + step_T if "position" in state else None
             weights = self.attention.weigh(s_BTH, keys, mask, position_BT=position_BT, probe=within(probe, "."))
             return weights @ values, weights
@@ -235,7 +235,7 @@ class RecurrentDecoder(Decoder):
                 source = new if self.wiring.include_current else state
                 keys, values, mask = source["past_keys"], source["past"], None
             else:
-                keys, values, mask = memory.keys["attention"], memory.values, memory.mask
+                keys, values, mask = memory.keys["attention"], memory.values, memory.hiding
             # A sentence's beams are to attention what the steps of its target are: queries of one memory.
             B = len(values)
             position_BK = by_sentence(state["position"], B) if "position" in state else None

@@ -91,7 +91,7 @@ class TransformerDecoder(Decoder):
             x, (new[k], new[v]), seen = layer(
                 x,
                 (past[k], past[v]),
-                (memory.keys[k], memory.keys[v], memory.mask) if self.has_source else None,
+                (memory.keys[k], memory.keys[v], memory.hiding) if self.has_source else None,
                 weights=weights and n == len(self.layers) - 1,
                 probe=within(probe, f".{n}."),
             )

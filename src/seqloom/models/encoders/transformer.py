@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from seqloom.batch import hiding
 from seqloom.models.encoders.base import Encoded, Encoder, mean_of_real
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.positions import Positions
@@ -51,7 +52,8 @@ class TransformerEncoder(Encoder):
 
     def forward(self, x_BSE: Tensor, mask_BS: Tensor, *, probe: Probe = silent) -> Encoded:
         x = self.dropout(self.positions(self.adapt(x_BSE) * self.output_size**0.5))
+        hiding_BS = hiding(mask_BS)
         for n, layer in enumerate(self.layers):
-            x = layer(x, mask_BS, within(probe, f"{n}."))
+            x = layer(x, hiding_BS, within(probe, f"{n}."))
         values_BSH = self.norm(x)
         return Encoded(values_BSH, mean_of_real(values_BSH, mask_BS), None)
