@@ -6,12 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seqloom import Batch
-from seqloom.batch import END, PAD, START, UNKNOWN, pad
+from seqloom.batch import END, PAD, START, UNKNOWN, hiding, pad
 from seqloom.errors import InputError, SizeError
 
 ids = st.integers(UNKNOWN, 50)
 some_rows = st.lists(st.lists(ids, min_size=1, max_size=6), min_size=1, max_size=5)
 YES = torch.ones(2, 3, dtype=torch.bool)
+
+
+def test_a_mask_that_hides_nothing_is_none():
+    assert hiding(None) is None
+    assert hiding(YES) is None
+    some = YES.clone()
+    some[1, 2] = False
+    assert hiding(some) is some
+    unseen = YES.to("meta")
+    assert hiding(unseen) is unseen
 
 
 def test_the_special_symbols_come_first():

@@ -32,10 +32,11 @@ def same_step(actual: Step, expected: Step, rows=slice(None)) -> None:
         same(tensor, expected.state[name][rows])
 
 
-@torch.no_grad()
-def test_steps_are_forward(model, batch):
-    decoded, inputs, memory = teacher_forced(model, batch)
-    steps = stepped(model, inputs, memory)
+@pytest.mark.parametrize("learning", [False, True])  # in use, contexts are folded into what reads them
+def test_steps_are_forward(model, batch, learning):
+    with torch.set_grad_enabled(learning):
+        decoded, inputs, memory = teacher_forced(model, batch)
+        steps = stepped(model, inputs, memory)
     same(torch.stack([step.features for step in steps], 1), decoded.features)
     assert all((step.weights is None) == (decoded.weights is None) for step in steps)
     if decoded.weights is None:

@@ -132,10 +132,11 @@ class Walk:
         self.trail.add(row_X, self.node_R[row_X], token_X, log_probs_RV[row_X, token_X], step.weights)
         on_BW = (chosen.total_BW > IMPOSSIBLE) & (chosen.token_BW != END)
         if self.rows.t >= self.first_limit or self.trail.some_finished or not bool(on_BW.all()):
-            on_BW = self._settle(chosen, row_BW, on_BW, step.weights)
-        elif self.ranking.coverage:
+            return self._go_on(step.state, chosen, row_X, self._settle(chosen, row_BW, on_BW, step.weights))
+        if self.ranking.coverage:
             self._cover(step.weights)
-        return self._go_on(step.state, chosen, row_X, on_BW)
+        self._select(step.state, chosen, row_X, torch.arange(len(row_X), device=row_X.device).view_as(on_BW))
+        return True
 
     def _allowed(self, log_probs_RV: Tensor) -> Tensor:
         """The log-probabilities with −∞ for what may not follow.
@@ -211,7 +212,7 @@ class Walk:
 
     def _go_on(self, state: State, chosen: Choice, row_X: Tensor, on_BW: Tensor) -> bool:
         """Make the candidates that are ``on`` the rows of the next step; sentences that are done leave."""
-        (B, W), R = on_BW.shape, len(self.last_R)
+        B, W = on_BW.shape
         count_B = on_BW.sum(1)
         K, left = int(count_B.max()), int(count_B.count_nonzero())
         if not left:
@@ -223,24 +224,28 @@ class Walk:
             going_B = count_B.nonzero().squeeze(1)
             take_BK = take_BK[going_B]
             self._keep(going_B)
+        chosen = chosen._replace(total_BW=chosen.total_BW.masked_fill(~on_BW, IMPOSSIBLE))
+        self._select(state, chosen, row_X, take_BK)
+        return True
+
+    def _select(self, state: State, chosen: Choice, row_X: Tensor, take_BK: Tensor) -> None:
+        """Make some of the candidates the rows of the next step."""
+        rows = len(self.last_R)
         self.node_R = take_BK.flatten()
         row_R = row_X[self.node_R]
         self.last_R = chosen.token_BW.flatten()[self.node_R]
-        total_X = chosen.total_BW.masked_fill(~on_BW, IMPOSSIBLE).flatten()
         carry_BW = chosen.carry_BW
         self.rows = self.rows._replace(
             t=self.rows.t + 1,
-            total_BK=total_X[self.node_R].view_as(take_BK),
+            total_BK=chosen.total_BW.flatten()[take_BK],
             origin_BK=self.rows.origin_BK.flatten()[row_R].view_as(take_BK),
             carry_BK=None if carry_BW is None else carry_BW.flatten(0, 1)[take_BK],
         )
-        everyone = torch.arange(R, device=row_R.device)
-        if not torch.equal(row_R, everyone):
+        if len(row_R) != rows or not torch.equal(row_R, torch.arange(rows, device=row_R.device)):
             state, self.past = state.select(row_R), self.past.select(row_R)
         self.state = state
         if self.masked is not None:
             self.past["tokens"] = torch.cat((self.past["tokens"], self.last_R[:, None]), 1)
-        return True
 
     def _keep(self, going: Tensor) -> None:
         """Only the sentences that are going on, in all that is kept of sentences."""

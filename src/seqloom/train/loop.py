@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from seqloom.batch import Batch
 from seqloom.config import TrainConfig

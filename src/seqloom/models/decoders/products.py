@@ -5,6 +5,7 @@ from typing import cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from seqloom.models.readouts import Readout
 from seqloom.nn.cells import Cell
@@ -39,6 +40,55 @@ class DirectProducts:
         """The features of this step."""
         features: Tensor = self.read(e, s, context)
         return features
+
+
+class FoldedProducts(DirectProducts):
+    """The products of a single step where a context is only ever multiplied, by the first cell and by the readout.
+
+        W a = W Σ_s w_s v_s = Σ_s w_s (W v_s)
+
+    So W v_s is computed once for every step of the source, and what attention sees is [W_cell a; W_readout a] in the
+    place of a. That pays in search, where all beams and steps see the same values.
+
+    folded_BSX: W v_s, as ``fold`` gives it.
+    into_cell: whether the first cell reads the context.
+    """
+
+    def __init__(self, cells: nn.ModuleList, readout: Readout, folded_BSX: Tensor, *, into_cell: bool) -> None:
+        super().__init__(cells, readout)
+        self.folded_BSX = folded_BSX
+        self.into_cell = into_cell
+
+    @staticmethod
+    def fold(cells: nn.ModuleList, readout: Readout, values_BSH: Tensor, *, into_cell: bool) -> Tensor:
+        """W v_s of every value."""
+        weights = [cast(Cell, cells[0]).block_weight(1)] if into_cell else []
+        if readout.uses_context and readout.linear is not None:
+            weights.append(readout.linear.weight[:, -values_BSH.shape[2] :])
+        return values_BSH @ torch.cat(weights).t()
+
+    def cell(
+        self, n: int, below: Tensor, more: Sequence[Tensor], past: CellState, probe: Probe
+    ) -> tuple[Tensor, CellState]:
+        cell = cast(Cell, self.cells[n])
+        z = cell.project(below)
+        for block, x in enumerate(more, start=1):
+            folded = n == 0 and block == 1 and self.into_cell
+            z = z + x[:, : z.shape[1]] if folded else cell.add(z, x, block)
+        step: tuple[Tensor, CellState] = cell(z, past, probe)
+        return step
+
+    def context(self, weights_BKS: Tensor, values_BSH: Tensor) -> Tensor:
+        return weights_BKS @ self.folded_BSX
+
+    def readout(self, e: Tensor, s: Tensor, context: Tensor | None) -> Tensor:
+        if not self.read.uses_context:
+            return super().readout(e, s, context)
+        assert self.read.linear is not None
+        assert context is not None
+        others = self.read.join(e, s, context[:, :0])
+        weight, bias = self.read.linear.weight, cast(Tensor | None, self.read.linear.bias)
+        return self.read.react(F.linear(others, weight[:, : others.shape[1]], bias) + context[:, -len(weight) :])
 
 
 class LoopProducts(DirectProducts):

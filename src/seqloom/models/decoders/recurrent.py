@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.models.decoders.base import Decoder, Surroundings
-from seqloom.models.decoders.products import DirectProducts, LoopProducts
+from seqloom.models.decoders.products import DirectProducts, FoldedProducts, LoopProducts
 from seqloom.models.decoders.wiring import Context, Into, Wiring
 from seqloom.models.encoders.base import StateShape
 from seqloom.models.readouts import Readout
@@ -111,7 +111,21 @@ class RecurrentDecoder(Decoder):
     def prepare(self, values_BSH: Tensor) -> dict[str, Tensor]:
         if self.attention is None or self.wiring.context == "past":
             return {}
-        return {"attention": self.attention.prepare(values_BSH)}
+        keys = {"attention": self.attention.prepare(values_BSH)}
+        if self._folds and not torch.is_grad_enabled():
+            keys["folded"] = FoldedProducts.fold(self.cells, self.readout, values_BSH, into_cell=self._into_cell)
+        return keys
+
+    @property
+    def _into_cell(self) -> bool:
+        return self.wiring.into == "cell"
+
+    @property
+    def _folds(self) -> bool:
+        """Whether a context is only ever multiplied."""
+        if self.readout.uses_context and self.readout.linear is None:
+            return False
+        return self.wiring.into != "above" and (self._into_cell or self.readout.uses_context)
 
     def start(self, memory: Memory, first: tuple[CellState, ...] | None) -> State:
         B = len(memory)
@@ -134,6 +148,9 @@ class RecurrentDecoder(Decoder):
 
     def step(self, e_RE: Tensor, state: State, memory: Memory, *, probe: Probe = silent) -> Step:
         products = DirectProducts(self.cells, self.readout)
+        if "folded" in memory.keys:
+            folded_BSX = memory.keys["folded"]
+            products = FoldedProducts(self.cells, self.readout, folded_BSX, into_cell=self._into_cell)
         wired, new = self._advance(e_RE, products, state, memory, probe)
         features_RH = self.dropout(products.readout(e_RE, wired.s, wired.context))
         if self.wiring.input_feeding:
@@ -172,6 +189,7 @@ class RecurrentDecoder(Decoder):
 
         def attend(s_BTH: Tensor) -> tuple[Tensor, Tensor]:
             assert self.attention is not None
+            mask: Tensor | None
             if self.wiring.context == "past":
                 keys = torch.cat((state["past_keys"], self.attention.prepare(s_BTH)), 1)
                 values = torch.cat((state["past"], s_BTH), 1)

@@ -35,5 +35,5 @@ class Additive(Score):
         return self.key(keys_BSD)  # type: ignore[no-any-return]
 
     def score(self, query_BTD: Tensor, prepared_BSD: Tensor) -> Tensor:
-        hidden_BTSD = torch.tanh(self.query(query_BTD)[:, :, None] + prepared_BSD[:, None])
-        return F.linear(hidden_BTSD, self.v)
+        hidden_BTSD = self.query(query_BTD)[:, :, None] + prepared_BSD[:, None]
+        return F.linear(hidden_BTSD.tanh_(), self.v)  # in place: it is by far the largest tensor here

@@ -98,7 +98,8 @@ class TokenOutput(Output):
         return Loss(total, mask_BT.sum())
 
     def log_probs(self, step: Step, memory: Memory) -> Tensor:
-        return torch.log_softmax(self.logits(step.features), -1)
+        z_RV = self.logits(step.features)
+        return torch.log_softmax(z_RV, -1, out=None if z_RV.requires_grad else z_RV)
 
     def sample(self, step: Step, memory: Memory, generator: torch.Generator | None = None) -> Tensor:
         probs_RV = torch.softmax(self.logits(step.features), -1)
