@@ -2,7 +2,8 @@
 
 Counted are the same products as in ``train_step_limit.py``, forward only and on real tokens only. Every source is
 encoded once. The first step has one row for a sentence, as all its beams would be the same; every later one has as
-many rows as the beam is wide.
+many rows as the beam is wide. A product with a context is counted as the equations have it, once for every row; our
+search makes it once for every step of the source, which is less, so that its share of the limit may pass 1.
 """
 
 from collections.abc import Mapping

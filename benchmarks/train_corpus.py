@@ -78,16 +78,31 @@ class Case(NamedTuple):
 
 
 def prepare_multi30k(data: Path, folder: Path) -> int:
-    """Sentences as BPE pieces separated by spaces; each side has pieces of its own."""
+    """Multi30k as pieces, a few of its training pairs to judge by."""
+    return cut_multi30k(data, folder)
+
+
+def cut_multi30k(data: Path, folder: Path, dev: str | None = None) -> int:
+    """Sentences as BPE pieces separated by spaces; each side has pieces of its own. dev: a part to judge by."""
     for language in ("de", "en"):
-        text = normalize("NFC", (data / f"multi30k/train.{language}").read_text(encoding="utf-8"))
-        lines = [" ".join(line.split()) for line in text.rstrip("\n").split("\n")]  # for all, a space is a space
-        cutter = Tokenizer(models.BPE())
+        lines = _lines(data / f"multi30k/train.{language}")
+        cutter = Tokenizer(models.BPE(unk_token="<unk>"))
         cutter.pre_tokenizer = pre_tokenizers.Metaspace()
-        cutter.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=PIECES, show_progress=False))
+        trainer = trainers.BpeTrainer(vocab_size=PIECES, special_tokens=["<unk>"], show_progress=False)
+        cutter.train_from_iterator(lines, trainer)
         cut = [" ".join(encoded.tokens) + "\n" for encoded in cutter.encode_batch(lines)]
         _put(folder, f".{language}", cut)
+        if dev is not None:
+            judged = cutter.encode_batch(_lines(data / f"multi30k/{dev}.{language}"))
+            text = "".join(" ".join(encoded.tokens) + "\n" for encoded in judged)
+            (folder / f"dev.{language}").write_text(text, encoding="utf-8")
     return len(cut)
+
+
+def _lines(file: Path) -> list[str]:
+    """The lines of a text, for all toolkits alike: a space is a space."""
+    text = normalize("NFC", file.read_text(encoding="utf-8"))
+    return [" ".join(line.split()) for line in text.rstrip("\n").split("\n")]
 
 
 def prepare_g2p(data: Path, folder: Path) -> int:

@@ -1,0 +1,260 @@
+"""How good models get on public data, each trained by its recipe, from the command to the figure.
+
+    .venv/bin/python benchmarks/quality.py DATA                    # everything that is not there yet: many hours
+    .venv/bin/python benchmarks/quality.py DATA --cases g2p/fre    # only this
+    .venv/bin/python benchmarks/quality.py DATA --list             # what there is
+
+A case is a corpus and a recipe. Its runs differ by their seeds alone; a run that is finished is not trained again.
+They are trained with ``seqloom train`` and measured with ``seqloom evaluate``, each in a process of its own, and the
+minutes are those of the whole training command. Where several runs are asked for, all of them together are measured
+too, as an ensemble (the mean of their probabilities). The test set is looked at once, when training is over; what
+stops training and chooses weights is the dev set.
+
+``results/quality.json`` has a record for every run, ensemble and test set; it is written after each.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from harness.environment import BENCHMARKS
+from harness.results import RESULTS, machine
+
+RECIPES = BENCHMARKS.parent / "recipes"
+FILE = RESULTS / "quality.json"
+BLEU = "{name: bleu, lowercase: true}"
+MEDIUM = ("arm_e", "bul", "dut", "fre", "geo", "hbs_latn", "hun", "jpn_hira", "kor", "vie_hanoi")
+THREE = (1, 2, 3)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A corpus and a recipe.
+
+    recipe: its file; None: no option is set at all.
+    train, dev: files below the data folder.
+    tests: by the name of the test set.
+    metrics: the first is what the case is about.
+    seeds: one run for each.
+    first: only so many pairs of train.
+    """
+
+    name: str
+    recipe: str | None
+    train: Sequence[str]
+    dev: Sequence[str]
+    tests: dict[str, Sequence[str]]
+    metrics: Sequence[str]
+    seeds: Sequence[int] = (1,)
+    first: int | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run, or an ensemble of the runs of several seeds, reached on a test set.
+
+    minutes: of training, for each of the runs.
+    metrics: value, interval and signature of each, by its label; the first is what the case is about.
+    by_length: the examples of each bucket of source lengths, and the first metric's value on them.
+    """
+
+    case: str
+    test: str
+    seeds: list[int]
+    minutes: list[float]
+    metrics: dict[str, Any]
+    by_length: list[dict[str, Any]]
+    parameters: int
+    command: str
+    machine: str
+
+
+def multi30k(name: str, recipe: str | None, *, to: str = "en", seeds: Sequence[int] = (1,)) -> Case:
+    """A case of Multi30k between German and English."""
+    languages = ("de", "en") if to == "en" else ("en", "de")
+
+    def files(part: str) -> list[str]:
+        return [f"multi30k/{part}.{language}" for language in languages]
+
+    tests = {part: files(f"{part}_flickr") for part in ("test_2016", "test_2018")}
+    return Case(f"multi30k-{'-'.join(languages)}/{name}", recipe, files("train"), files("val"), tests, [BLEU], seeds)
+
+
+def g2p(
+    language: str,
+    recipe: str | None = "g2p.yaml",
+    *,
+    suffix: str = "",
+    seeds: Sequence[int] = (1,),
+    first: int | None = None,
+) -> Case:
+    """A language of SIGMORPHON 2021."""
+    train, dev, test = ([f"g2p/{language}_{part}.tsv"] for part in ("train", "dev", "test"))
+    return Case(f"g2p/{language}{suffix}", recipe, train, dev, {"test": test}, ["wer", "ser"], seeds, first)
+
+
+CMUDICT = {part: [f"cmudict/eng_cmudict_{part}.tsv"] for part in ("train", "dev", "test")}
+CASES = [
+    *(g2p(language, seeds=THREE if language in ("dut", "fre", "kor") else (1,)) for language in MEDIUM),
+    g2p("ice"),
+    *(g2p(language, "g2p-transformer.yaml", suffix="/transformer") for language in ("dut", "fre")),
+    multi30k("transformer", "multi30k-transformer.yaml", seeds=THREE),
+    multi30k("additive", "multi30k-de-en.yaml"),
+    multi30k("none", "multi30k-none.yaml"),
+    multi30k("transformer", "multi30k-transformer.yaml", to="de"),
+    g2p("fre", None, suffix="/default"),
+    g2p("fre", None, suffix="/default-1000", first=1000),
+    g2p("fre", None, suffix="/default-100", first=100),
+    multi30k("default", None),
+    Case("cmudict", "cmudict.yaml", CMUDICT["train"], CMUDICT["dev"], {"test": CMUDICT["test"]}, ["wer", "ser"]),
+]  # fmt: skip
+
+
+class Bench:
+    """Trains and measures cases; runs are folders below ``runs``, data is below ``data``."""
+
+    def __init__(self, data: Path, runs: Path, threads: int) -> None:
+        self.data, self.runs, self.threads = data, runs, threads
+        self.records = [Record(**r) for r in json.loads(FILE.read_text())] if FILE.exists() else []
+
+    def do(self, case: Case, most: int) -> None:
+        """Every run of a case that is not there yet, at most so many, and what is measured of it."""
+        for seed in case.seeds[:most]:
+            self.train(case, seed)
+            self.measure(case, [seed])
+        if 1 < len(case.seeds) <= most:
+            self.measure(case, list(case.seeds))
+
+    def folder(self, case: Case, seed: int) -> Path:
+        """Where a run is."""
+        return self.runs / case.name / str(seed)
+
+    def train(self, case: Case, seed: int) -> None:
+        """One run, in a process of its own."""
+        folder = self.folder(case, seed)
+        if (folder / "minutes").exists():
+            return
+        begin = time.monotonic()
+        command = self.command(case, seed)
+        self.seqloom(*command, "--out", str(folder))
+        (folder / "minutes").write_text(f"{(time.monotonic() - begin) / 60:.3f}\n")
+
+    def command(self, case: Case, seed: int) -> list[str]:
+        """What trains a run, but for --out."""
+        recipe = [] if case.recipe is None else [str(RECIPES / case.recipe)]
+        train = self.files(case.train) if case.first is None else self.beginnings(case.train, case.first)
+        given = ["--train", *train, "--dev", *self.files(case.dev)]
+        return ["train", *recipe, *given, *([] if case.recipe is None else ["--set", f"seed={seed}"])]
+
+    def beginnings(self, below: Sequence[str], lines: int) -> list[str]:
+        """Files with the first lines of files of the data folder."""
+        made = [self.runs / f"first-{lines}" / name for name in below]
+        for name, file in zip(self.files(below), made, strict=True):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with open(name, encoding="utf-8") as source:
+                file.write_text("".join(islice(source, lines)), encoding="utf-8")
+        return [str(file) for file in made]
+
+    def files(self, below: Sequence[str]) -> list[str]:
+        """Files of the data folder."""
+        return [str(self.data / name) for name in below]
+
+    def measure(self, case: Case, seeds: list[int]) -> None:
+        """One run, or several together, on every test set."""
+        folders = [self.folder(case, seed) for seed in seeds]
+        for test, files in case.tests.items():
+            if any((r.case, r.test, r.seeds) == (case.name, test, seeds) for r in self.records):
+                continue
+            asked = [part for metric in case.metrics for part in ("--metric", metric)]
+            answer = self.seqloom("evaluate", *map(str, folders), "--data", *self.files(files), *asked, "--json")
+            self.keep(case, test, seeds, json.loads(answer))
+
+    def keep(self, case: Case, test: str, seeds: list[int], found: dict[str, Any]) -> None:
+        """Add a record, and write them all."""
+        first = next(iter(found["metrics"]))
+        shown = self.command(case, seeds[0])
+        command = shlex.join(["seqloom", *shown])
+        for place, name in ((self.data, "DATA"), (RECIPES, "recipes"), (self.runs, "RUNS")):
+            command = command.replace(str(place), name)
+        record = Record(
+            case=case.name,
+            test=test,
+            seeds=seeds,
+            minutes=[round(float((self.folder(case, s) / "minutes").read_text()), 1) for s in seeds],
+            metrics={
+                label: {"value": m["value"], "interval": m["interval"], "signature": m["signature"]}
+                for label, m in found["metrics"].items()
+            },
+            by_length=[
+                {"low": b["low"], "high": b["high"], "examples": b["examples"], "value": b["values"][first]}
+                for b in found["by_source_length"]
+            ],
+            parameters=self.parameters(self.folder(case, seeds[0])),
+            command=command,
+            machine=machine(self.threads),
+        )
+        self.records.append(record)
+        order = [case.name for case in CASES]
+        self.records.sort(key=lambda r: (order.index(r.case) if r.case in order else len(order), r.test, r.seeds))
+        rows = ",\n".join(json.dumps(asdict(r), ensure_ascii=False) for r in self.records)
+        beside = FILE.with_suffix(".new")
+        beside.write_text(f"[\n{rows}\n]\n", encoding="utf-8")
+        beside.replace(FILE)
+        value, low, high = (record.metrics[first]["value"], *record.metrics[first]["interval"])
+        which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} together"
+        print(f"{case.name} {test}, {which}: {first} {value:.2f} ({low:.2f} – {high:.2f})", flush=True)
+
+    def parameters(self, folder: Path) -> int:
+        """How many numbers a run has learned."""
+        from safetensors import safe_open
+
+        with safe_open(folder / "model.safetensors", "numpy") as weights:  # type: ignore[no-untyped-call]
+            return sum(weights.get_tensor(name).size for name in weights.keys())  # noqa: SIM118
+
+    def seqloom(self, *arguments: str) -> str:
+        """A command of seqloom's; its progress is shown, its result returned."""
+        threads = {name: str(self.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+        program = [sys.executable, "-m", "seqloom", *arguments]
+        done = subprocess.run(program, env=os.environ | threads, stdout=subprocess.PIPE, check=True, text=True)
+        return done.stdout
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="How good models get on public data, by the recipes.")
+    parser.add_argument("data", type=Path, help="the folder with multi30k/, g2p/ and cmudict/")
+    parser.add_argument("--cases", nargs="+", metavar="NAME", help="only these")
+    parser.add_argument("--seeds", type=int, default=3, help="at most so many runs of a case (%(default)s)")
+    parser.add_argument("--runs", type=Path, default=Path("runs/quality"), help="where runs are (%(default)s)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of training (%(default)s)")
+    parser.add_argument("--list", action="store_true", help="only say what cases there are")
+    options = parser.parse_args()
+    names = [case.name for case in CASES]
+    if options.list:
+        print("\n".join(names))
+        return
+    unknown = [name for name in options.cases or () if name not in names]
+    if unknown:
+        parser.error(f"no such case: {', '.join(unknown)}; there are {', '.join(names)}")
+    bench = Bench(options.data, options.runs, options.threads)
+    for case in CASES:
+        if not options.cases or case.name in options.cases:
+            bench.do(case, options.seeds)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except subprocess.CalledProcessError as error:  # what was wrong has been said already
+        sys.exit(error.returncode)

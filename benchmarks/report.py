@@ -1,0 +1,184 @@
+"""Writes ``docs/results.md`` from the files in ``benchmarks/results``: no figure on that page is typed.
+
+.venv/bin/python benchmarks/report.py
+"""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+BENCHMARKS = Path(__file__).parent
+RESULTS = BENCHMARKS / "results"
+PAGE = BENCHMARKS.parent / "docs" / "results.md"
+Found = dict[str, Any]
+
+BASELINE = {
+    "arm_e": 7.0, "bul": 18.3, "dut": 14.7, "fre": 8.5, "geo": 0.0, "hbs_latn": 32.1, "hun": 1.8, "jpn_hira": 5.2,
+    "kor": 16.3, "vie_hanoi": 2.5, "ice": 12.0,
+}  # fmt: skip
+"""Test WER of the ensembled baseline of SIGMORPHON 2021, task 1 (Ashby et al. 2021)."""
+
+HEAD = """\
+# Results
+
+Every figure on this page was measured, and the page is made from the files in `benchmarks/results` by
+`benchmarks/report.py`. To repeat one, take the command beside it and a folder with the data; how each is measured is
+said in `benchmarks/README.md` and at the head of the benchmark's file.
+"""
+
+
+def page(results: Path = RESULTS) -> str:
+    """The whole page."""
+    parts = [HEAD]
+    if (results / "quality.json").exists():
+        records = json.loads((results / "quality.json").read_text(encoding="utf-8"))
+        parts += quality(records)
+    parts += speed(results)
+    return "\n".join(parts)
+
+
+# -- quality
+
+
+def quality(records: list[Found]) -> list[str]:
+    """What models reach on public data."""
+    parts = [
+        "## Quality\n\n"
+        "`.venv/bin/python benchmarks/quality.py DATA --cases CASE` trains a case by its recipe and measures it.\n"
+        "Intervals are of 95 %, by bootstrap over the test set; seeds are those of training; minutes are those of\n"
+        "the whole training command, for each run. The dev set alone decided when training ended and which weights\n"
+        "were kept.\n"
+    ]
+    groups: tuple[tuple[str, str, Callable[[list[Found]], str]], ...] = (
+        ("multi30k", "Multi30k, image descriptions", translation),
+        ("g2p", "Pronunciation, SIGMORPHON 2021 task 1", pronunciation),
+        ("cmudict", "Pronunciation, CMUdict without stress", pronunciation),
+    )
+    for prefix, title, show in groups:
+        chosen = [r for r in records if r["case"].startswith(prefix)]
+        if chosen:
+            parts.append(f"### {title}\n\n{show(chosen)}")
+    parts.append("### Commands and machines\n\n" + commands(records))
+    return parts
+
+
+def translation(records: list[Found]) -> str:
+    """BLEU by test set, and by length."""
+    label = first_label(records[0])
+    tests = sorted({r["test"] for r in records})
+    rows = []
+    for case, seeds in unique((r["case"], tuple(r["seeds"])) for r in records):
+        these = {r["test"]: r for r in records if (r["case"], tuple(r["seeds"])) == (case, seeds)}
+        one = next(iter(these.values()))
+        values = [with_interval(these[t], label) if t in these else "" for t in tests]
+        rows.append([f"`{case}`", which(one), *values, minutes(one), f"{one['parameters'] / 1e6:.1f} M"])
+    text = table(["case", "seed", *(f"{t}, {label}" for t in tests), "minutes", "parameters"], rows)
+    signature = records[0]["metrics"][label]["signature"]
+    return f"{text}\n{signature}\n\n**By length of the source**, in tokens, {tests[0]}:\n\n" + by_length(
+        [r for r in records if r["test"] == tests[0]]
+    )
+
+
+def by_length(records: list[Found]) -> str:
+    """The first metric in every bucket of source lengths; one table for each way to cut them."""
+    parts = []
+    bounds = unique(tuple((b["low"], b["high"]) for b in r["by_length"]) for r in records)
+    for cut in bounds:
+        labels = [f"{low}+" if high is None else f"{low}–{high}" for low, high in cut]
+        rows = [
+            [f"`{r['case']}`", which(r), *(f"{b['value']:.1f}" for b in r["by_length"])]
+            for r in records
+            if tuple((b["low"], b["high"]) for b in r["by_length"]) == cut
+        ]
+        parts.append(table(["case", "seed", *labels], rows))
+    return "\n".join(parts)
+
+
+def pronunciation(records: list[Found]) -> str:
+    """Words wrong and edits per phone, beside the published baseline where there is one."""
+    rows = []
+    for r in records:
+        wer, ser = (r["metrics"][label]["value"] for label in list(r["metrics"])[:2])
+        published = BASELINE.get(r["case"].split("/")[1]) if "/" in r["case"] else None
+        beside = "" if published is None else f"{published:.1f}"
+        low, high = r["metrics"][first_label(r)]["interval"]
+        rows.append(
+            [f"`{r['case']}`", which(r), f"{wer:.1f} ({low:.1f} – {high:.1f})", f"{ser:.2f}", beside, minutes(r)]
+        )
+    text = table(["case", "seed", "words wrong, %", "edits per phone, %", "published, words wrong", "minutes"], rows)
+    singles = {r["case"]: r["metrics"][first_label(r)]["value"] for r in records if r["seeds"] == [1]}
+    medium = [f"g2p/{language}" for language in BASELINE if language != "ice"]
+    if all(case in singles for case in medium):
+        ours, published = mean(singles[case] for case in medium), mean(BASELINE[c.split("/")[1]] for c in medium)
+        text += (
+            f"\nMean of the ten medium languages, single runs: **{ours:.2f} %** of words wrong; the published "
+            f"ensembled baseline has {published:.2f}.\n"
+        )
+    if "g2p" in records[0]["case"]:
+        text += "\nPublished: the ensembled baseline of the shared task (Ashby et al. 2021).\n"
+    return text
+
+
+def commands(records: list[Found]) -> str:
+    """What made every case, and where."""
+    shown = unique((r["case"], r["command"], r["machine"]) for r in records)
+    machines = unique(machine for *_, machine in shown)
+    lines = [f"- `{case}`: `{command}` [{machines.index(machine) + 1}]" for case, command, machine in shown]
+    return "\n".join([*lines, "", *(f"[{n}] {machine}\n" for n, machine in enumerate(machines, start=1))])
+
+
+def first_label(record: Found) -> str:
+    return str(next(iter(record["metrics"])))
+
+
+def which(record: Found) -> str:
+    seeds = record["seeds"]
+    return f"{seeds[0]}" if len(seeds) == 1 else f"{', '.join(map(str, seeds))} together"
+
+
+def minutes(record: Found) -> str:
+    return ", ".join(f"{m:.1f}" for m in record["minutes"])
+
+
+def with_interval(record: Found, label: str) -> str:
+    low, high = record["metrics"][label]["interval"]
+    return f"{record['metrics'][label]['value']:.2f} ({low:.1f} – {high:.1f})"
+
+
+# -- speed
+
+
+def speed(results: Path) -> list[str]:
+    """What the benchmarks of speed left behind, as it is."""
+    titles = {
+        "train_step": "The training step",
+        "train_corpus": "Training on a corpus",
+        "decode": "Search",
+        "prepare": "A corpus of 10 million pairs",
+    }
+    parts = ["## Speed\n"]
+    for name, title in titles.items():
+        if (results / f"{name}.txt").exists():
+            text = (results / f"{name}.txt").read_text(encoding="utf-8").rstrip()
+            parts.append(f"### {title}\n\n`.venv/bin/python benchmarks/{name}.py`\n\n```\n{text}\n```\n")
+    return parts
+
+
+# -- writing
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown; numbers are to the right."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def unique(things: Iterable[Any]) -> list[Any]:
+    """Each once, in the order of its first appearance."""
+    return list(dict.fromkeys(things))
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

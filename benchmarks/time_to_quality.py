@@ -1,0 +1,136 @@
+"""How soon a model is good: minutes of training until BLEU on dev reaches a goal, beside JoeyNMT 2.3.0.
+
+Multi30k, German to English; the model, its sizes and the pieces of its vocabulary are those of ``train_corpus.py``.
+Both toolkits read the same pieces, 64 sentences a batch, with the same dropout, Adam at the same constant rate and
+the same clipping, and both answer dev greedily after every so many updates. What is judged is the same, too:
+sacreBLEU's BLEU of the pieces joined to words.
+
+The clock runs from the start of the process to the end of the evaluation that reached the goal: imports, reading,
+training, and every evaluation on the way. In each round the toolkits have their turn, one at a time; round i has
+seed i, and every other round goes backwards. A figure is the median over the rounds.
+
+    .venv/bin/python benchmarks/time_to_quality.py DATA                    # about an hour and a half a round
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, ClassVar
+
+from harness import peers
+from harness.driver import Worker, interleaved
+from harness.environment import BENCHMARKS
+from harness.results import RESULTS, Row, machine, table, write
+from rich.console import Console
+from train_corpus import CASES, cut_multi30k
+
+PEER = "joeynmt 2.3.0"
+
+
+@dataclass(frozen=True)
+class Race(Row):
+    """Who reached the goal when; ratio: how many times as long the peer took."""
+
+    case: str
+    peer: str
+    goal: float
+    ours_minutes: float
+    peer_minutes: float
+    ratio: float
+    ours_updates: float
+    peer_updates: float
+
+    columns: ClassVar[Mapping[str, str]] = {
+        "case": "", "peer": "", "BLEU": ".1f", "ours, min": ".1f", "peer’s, min": ".1f", "ratio": ".2f",
+        "our updates": ",.0f", "peer’s updates": ",.0f",
+    }  # fmt: skip
+
+
+def race(data: Path, *, goal: float, every: int, most: int, rounds: int, threads: int, console: Console) -> Race:
+    """The record; ``most``: updates after which a toolkit has failed."""
+    updates: dict[str, list[int]] = {"seqloom": [], "joeynmt": []}
+    with tempfile.TemporaryDirectory() as home:
+        corpus = Path(home) / "corpus"
+        corpus.mkdir()
+        cut_multi30k(data, corpus, dev="val")
+
+        def turn(name: str, python: Path | str, number: int) -> float:
+            """Minutes until the goal."""
+            begin = time.monotonic()
+            with (
+                tempfile.TemporaryDirectory(dir=home) as folder,
+                Worker(python, BENCHMARKS / f"time_to_quality_{name}.py", threads=threads) as worker,
+            ):
+                reached: dict[str, Any] = worker.ask(
+                    "train",
+                    corpus=str(corpus),
+                    folder=f"{folder}/run",
+                    sizes=CASES[0].sizes,
+                    seed=number + 1,
+                    goal=goal,
+                    every=every,
+                    most=most,
+                )
+            minutes = (time.monotonic() - begin) / 60
+            shown = ", ".join(f"{bleu:.1f}" for bleu in reached["bleu"])
+            console.print(f"round {number + 1}: {name} {minutes:.1f} minutes, {reached['updates']} updates: {shown}")
+            if reached["bleu"][-1] < goal:
+                raise RuntimeError(f"{name} did not reach {goal} BLEU in {most} updates")
+            updates[name].append(reached["updates"])
+            return minutes
+
+        participants = {
+            "seqloom": partial(turn, "seqloom", sys.executable),
+            "joeynmt": partial(turn, "joeynmt", peers.joeynmt()),
+        }
+        minutes = interleaved(participants, rounds=rounds, warm_up=0, progress=lambda: None)
+    ours, theirs = median(minutes["seqloom"]), median(minutes["joeynmt"])
+    return Race(
+        "multi30k-de-en",
+        PEER,
+        goal,
+        round(ours, 2),
+        round(theirs, 2),
+        round(theirs / ours, 3),
+        median(updates["seqloom"]),
+        median(updates["joeynmt"]),
+    )
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description="Minutes of training until dev BLEU reaches a goal.")
+    parser.add_argument("data", type=Path, help="folder with multi30k/{train,val}.{de,en}")
+    parser.add_argument("--goal", type=float, default=25.0, help="BLEU on dev (%(default)s)")
+    parser.add_argument("--every", type=int, default=200, help="updates between evaluations (%(default)s)")
+    parser.add_argument("--most", type=int, default=20_000, help="updates, then it has failed (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=1, help="how many (%(default)s)")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results (%(default)s)")
+    options = parser.parse_args()
+    record = race(
+        options.data,
+        goal=options.goal,
+        every=options.every,
+        most=options.most,
+        rounds=options.rounds,
+        threads=options.threads,
+        console=Console(stderr=True),
+    )
+    text = f"{machine(options.threads)}; medians of {options.rounds} rounds\n\n{table([record])}"
+    print(text)
+    write("time_to_quality", [record], text, options.out)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,71 @@
+"""The worker of ``time_to_quality.py`` for JoeyNMT: its own reading, batches, model, training loop and validation."""
+
+import contextlib
+import logging
+from pathlib import Path
+from typing import Any
+
+import sacrebleu
+from harness.worker import answer
+from joeynmt.config import parse_global_args, set_validation_args
+from joeynmt.helpers import set_seed
+from joeynmt.prediction import prepare
+from joeynmt.training import TrainManager
+from train_corpus_joeynmt import describe
+
+
+class ReachedError(Exception):
+    """The goal is reached."""
+
+
+def joined(pieces: str) -> str:
+    """Pieces as the words that they are."""
+    return pieces.replace(" ", "").replace("▁", " ").strip()
+
+
+class Watch(TrainManager):
+    """JoeyNMT's trainer, which takes down every evaluation and ends at the goal."""
+
+    goal = 0.0
+    references: list[str]
+
+    def _validate(self, valid_data: Any) -> None:
+        super()._validate(valid_data)
+        answers = (self.model_dir / f"{self.stats.steps}.hyps").read_text(encoding="utf-8").rstrip("\n").split("\n")
+        self.bleu.append(sacrebleu.corpus_bleu([joined(a) for a in answers], [self.references], force=True).score)
+        if self.bleu[-1] >= self.goal:
+            raise ReachedError
+
+
+def train(
+    *, corpus: str, folder: str, sizes: dict[str, Any], seed: int, goal: float, every: int, most: int
+) -> dict[str, Any]:
+    """Train until dev is answered well enough; BLEU of every evaluation, and the updates it took."""
+    description = describe(corpus, folder, sizes, seed=seed, steps=most)
+    description["training"] |= {"validation_freq": every, "logging_freq": every, "keep_best_ckpts": 1}
+    description["testing"] = {"beam_size": 1, "batch_size": sizes["batch"], "batch_type": "sentence"}
+    args = parse_global_args(description, mode="train")
+    set_seed(seed)
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    model, training, dev, _ = prepare(args, rank=0, mode="train")
+    manager = Watch(
+        rank=0,
+        model=model,
+        model_dir=args.model_dir,
+        device=args.device,
+        autocast=args.autocast,
+        seed=args.seed,
+        train_args=args.train,
+        dev_args=set_validation_args(args.test),
+    )
+    manager.goal, manager.bleu = goal, []
+    lines = Path(f"{corpus}/dev.en").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    manager.references = [joined(line) for line in lines]
+    with contextlib.suppress(ReachedError):
+        manager.train_and_validate(train_data=training, valid_data=dev)
+    return {"bleu": manager.bleu, "updates": manager.stats.steps}
+
+
+if __name__ == "__main__":
+    logging.disable(logging.INFO)
+    answer({"train": train})

@@ -1,0 +1,23 @@
+"""Every recipe is a configuration that can be trained by."""
+
+from pathlib import Path
+
+import pytest
+
+from seqloom.config import make_config, read_config
+from seqloom.train.defaults import check_model
+
+ROOT = Path(__file__).parent.parent
+RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_a_recipe_is_a_configuration(recipe):
+    check_model(make_config(read_config(recipe)))
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_a_recipe_says_how_it_is_run(recipe):
+    head = recipe.read_text(encoding="utf-8").split("\nseed:")[0]
+    assert f"seqloom train recipes/{recipe.name} --train" in head
+    assert "seqloom evaluate" in head
