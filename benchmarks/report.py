@@ -155,7 +155,9 @@ def speed(results: Path) -> list[str]:
     titles = {
         "train_step": "The training step",
         "train_corpus": "Training on a corpus",
+        "time_to_quality": "Time to quality",
         "decode": "Search",
+        "engines": "Engines",
         "prepare": "A corpus of 10 million pairs",
     }
     parts = ["## Speed\n"]

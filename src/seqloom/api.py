@@ -143,17 +143,24 @@ def _refusal(option: str, search: str) -> SeqloomError:
     )
 
 
-def load(folder: Folder | Sequence[Folder], *, average: str | None = None, device_name: str = "auto") -> Model:
+def load(
+    folder: Folder | Sequence[Folder],
+    *,
+    average: str | None = None,
+    device_name: str = "auto",
+    engine: str | None = None,
+) -> Model:
     """The trained model of a run's folder; of several, all of them as one: an ensemble.
 
     The runs of an ensemble write the same tokens. Its configuration is that of the first.
 
     average: what an ensemble averages: ``probabilities`` (by default) or ``log_probabilities``.
+    engine: what computes: by default PyTorch; ``onnx`` or ``onnx-int8``, for which the run must have been exported.
     """
     folders = [folder] if isinstance(folder, str | Path) else list(folder)
     if not folders:
         raise OptionError("no run is named")
-    models = [_load(one, device_name) for one in folders]
+    models = [_load(one, device_name, engine) for one in folders]
     first = models[0]
     if len(models) == 1:
         if average is not None:
@@ -172,12 +179,18 @@ def load(folder: Folder | Sequence[Folder], *, average: str | None = None, devic
     return Model(first.config, first.tokenizers, Predictor(ensemble, first.tokenizers, () if alike else readers))
 
 
-def _load(folder: Folder, device_name: str) -> Model:
+def _load(folder: Folder, device_name: str, engine: str | None) -> Model:
     run = RunFolder(Path(folder))
     config = run.read_config()
     if not run.weights.exists():
         raise OptionError(f"{folder} has no weights yet: train it to an end, or stop it by Ctrl-C")
     tokenizers = Tokenizers.load(run.tokenizer)
+    if engine is not None:
+        from seqloom.export import load_engine
+
+        if device_name not in ("auto", "cpu"):
+            raise OptionError(f"engine {engine!r} computes on the CPU, not on {device_name}")
+        return Model(config, tokenizers, Predictor(load_engine(run.path, engine), tokenizers))
     network = load_network(run, config, len(tokenizers.source), len(tokenizers.target)).to(device(device_name))
     return Model(config, tokenizers, Predictor(network, tokenizers))
 

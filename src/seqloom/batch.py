@@ -1,7 +1,7 @@
 """``Batch``: examples as padded tensors, and the symbols that every vocabulary begins with."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Final
 
 import torch
@@ -45,6 +45,14 @@ class Batch:
         target, target_mask = (None, None) if targets is None else pad([[*row, END] for row in targets])
         source, source_mask = (None, None) if sources is None else pad(sources)
         return cls(target, target_mask, source, source_mask)
+
+    @classmethod
+    def unchecked(cls, **sides: Tensor | None) -> "Batch":
+        """A batch whose tensors can't be looked at, as in an export: what they hold is not known then."""
+        batch = object.__new__(cls)
+        for field in fields(cls):
+            object.__setattr__(batch, field.name, sides.get(field.name))
+        return batch
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""

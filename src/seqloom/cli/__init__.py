@@ -8,6 +8,7 @@ import typer
 from seqloom.cli.config import config
 from seqloom.cli.demo import demo
 from seqloom.cli.evaluate import evaluate
+from seqloom.cli.export import export
 from seqloom.cli.files import gathered
 from seqloom.cli.parts import parts
 from seqloom.cli.predict import predict
@@ -31,6 +32,7 @@ app.command("translate", cls=SearchCommand, hidden=True, help="Another name of p
 app.command(cls=SearchCommand, epilog=EPILOG)(evaluate)
 app.command()(score)
 app.command()(prepare)
+app.command()(export)
 app.command()(config)
 app.command()(parts)
 

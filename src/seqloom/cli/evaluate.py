@@ -6,7 +6,18 @@ from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Average, Code, Columns, DataFiles, Device, Header, Runs, Search, parsed_columns
+from seqloom.cli.options import (
+    Average,
+    Code,
+    Columns,
+    DataFiles,
+    Device,
+    Engine,
+    Header,
+    Runs,
+    Search,
+    parsed_columns,
+)
 
 
 def evaluate(
@@ -24,6 +35,7 @@ def evaluate(
     bootstrap: Annotated[int, typer.Option(min=0, help="Resamples for the intervals; 0: none.")] = 1000,
     average: Average = None,
     device: Device = "auto",
+    engine: Engine = None,
     code: Code = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
@@ -40,11 +52,13 @@ def evaluate(
         import_file(code)
     files = Files.of(data, columns=parsed_columns(columns), header=header)
     of_search = search_options(context)
-    model = load(runs, average=average, device_name=device)
+    model = load(runs, average=average, device_name=device, engine=engine)
     metrics = [parsed(text) for text in metric] if metric else None
     options: dict[str, Any] = {"metrics": metrics, "search": None if search is None else parsed(search), **of_search}
     if against is not None:
-        result: Any = model.compare(load(against, average=average, device_name=device), files, **options)
+        result: Any = model.compare(
+            load(against, average=average, device_name=device, engine=engine), files, **options
+        )
     else:
         result = model.evaluate(files, bootstrap=bootstrap, **options)
     if as_json:

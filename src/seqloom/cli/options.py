@@ -25,6 +25,7 @@ Header = Annotated[bool, typer.Option("--header", help="A TSV's first line names
 Search = Annotated[str | None, typer.Option(help="How answers are found: greedy, beam, sample, …; see below.")]
 Average = Annotated[str | None, typer.Option(help="What an ensemble averages: probabilities or log_probabilities.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, …; auto: the best that is there.")]
+Engine = Annotated[str | None, typer.Option(help="What computes, if not PyTorch: onnx, onnx-int8; see export.")]
 Code = Annotated[Path | None, typer.Option(help="A Python file that registers parts of your own.")]
 
 

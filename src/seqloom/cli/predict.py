@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Average, Code, Device, Runs, Search
+from seqloom.cli.options import Average, Code, Device, Engine, Runs, Search
 
 
 def predict(
@@ -30,6 +30,7 @@ def predict(
     as_json: Annotated[bool, typer.Option("--json", help="Everything, one JSON object for each source.")] = False,
     average: Average = None,
     device: Device = "auto",
+    engine: Engine = None,
     code: Code = None,
 ) -> None:
     """Answer every line of the input by a line of output, in order; blank lines stay blank.
@@ -49,7 +50,7 @@ def predict(
     named: dict[str, Any] = {"n_best": n_best, "prefix": prefix, "forbid": forbid, "require": require}
     named |= {"no_repeat": no_repeat, "repetition_penalty": repetition_penalty, "grammar": grammar}
     options = search_options(context) | {name: value for name, value in named.items() if value is not None}
-    model = load(runs, average=average, device_name=device)
+    model = load(runs, average=average, device_name=device, engine=engine)
     chosen = None if search is None else parsed(search)
     how, _ = model.asked(chosen, options)  # what makes no sense is refused before anything is read
     several = getattr(how, "answers", how.n_best) > 1  # mbr draws more than it gives

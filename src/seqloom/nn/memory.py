@@ -4,7 +4,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from seqloom.batch import hiding
@@ -80,13 +79,12 @@ class Decoded(NamedTuple):
 
 def by_sentence(rows_RX: Tensor, sentences: int) -> Tensor:
     """R … → B K …: the beams of a sentence side by side."""
-    if len(rows_RX) % sentences:
+    if rows_RX.shape[0] % sentences:
         raise SizeError(f"{len(rows_RX)} rows can't be beams of {sentences} sentences: each needs as many")
     return rows_RX.view(sentences, -1, *rows_RX.shape[1:])
 
 
 def for_rows(sentences_BX: Tensor, rows: int) -> Tensor:
     """B … → R …: what belongs to a sentence, for every one of its beams."""
-    if len(sentences_BX) == rows:
-        return sentences_BX
-    return torch.repeat_interleave(sentences_BX, rows // len(sentences_BX), dim=0)
+    B, *rest = sentences_BX.shape
+    return sentences_BX[:, None].expand(B, rows // B, *rest).flatten(0, 1)

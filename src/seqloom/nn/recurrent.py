@@ -125,7 +125,7 @@ class Recurrent(nn.Module):
     def first_state(self, x_BSE: Tensor) -> tuple[CellState, ...]:
         """The state before the first step where none is given, for every layer."""
         zeros = [x_BSE.new_zeros(self.output_size)] * (self.layers * len(self.parts))
-        rows = [vector.expand(len(x_BSE), -1) for vector in (self.initial or zeros)]
+        rows = [vector.expand(x_BSE.shape[0], -1) for vector in (self.initial or zeros)]
         n = len(self.parts)
         return tuple(tuple(rows[i : i + n]) for i in range(0, len(rows), n))
 

@@ -117,7 +117,7 @@ class DecoderLayer(nn.Module):
         if self.cross_attention is not None and memory is not None:
             R, T, _ = x_RTH.shape
             # To attention, the beams of a sentence are further steps of its target: the memory is not copied.
-            y = self.cross_path.enter(x_RTH).view(len(memory[0]), -1, x_RTH.shape[2])
+            y = self.cross_path.enter(x_RTH).view(memory[0].shape[0], -1, x_RTH.shape[2])
             y, seen = self.cross_attention(y, *memory, weights=weights, probe=within(probe, "cross."))
             x_RTH = self.cross_path.join(x_RTH, y.view(R, T, -1))
             seen = None if seen is None else seen.view(R, T, -1)

@@ -44,7 +44,8 @@ class Predictor:
     @property
     def device(self) -> torch.device:
         """Where the network is."""
-        device: torch.device = next(self.networks[0].parameters()).device
+        network = self.networks[0]
+        device: torch.device = network.device if hasattr(network, "device") else next(network.parameters()).device
         return device
 
     def answers(

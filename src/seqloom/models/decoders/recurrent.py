@@ -128,7 +128,7 @@ class RecurrentDecoder(Decoder):
         return self.wiring.into != "above" and (self._into_cell or self.readout.uses_context)
 
     def start(self, memory: Memory, first: tuple[CellState, ...] | None) -> State:
-        B = len(memory)
+        B = memory.mask.shape[0]  # not len: in an export it must stay a variable
         names = [name for layer in self.state_names for name in layer]
         if first is not None:
             vectors = [tensor for layer in first for tensor in layer]
@@ -255,7 +255,7 @@ class RecurrentDecoder(Decoder):
             else:
                 keys, values, mask = memory.keys["attention"], memory.values, memory.hiding
             # A sentence's beams are to attention what the steps of its target are: queries of one memory.
-            B = len(values)
+            B = values.shape[0]
             position_BK = by_sentence(state["position"], B) if "position" in state else None
             weights_BKS = self.attention.weigh(
                 by_sentence(s_RH, B), keys, mask, position_BT=position_BK, probe=within(probe, f"{at}.")
@@ -264,7 +264,7 @@ class RecurrentDecoder(Decoder):
 
         known: Known = (None, None)
         if self.wiring.context == "summary" and memory.summary is not None:
-            known = for_rows(memory.summary, len(e_RE)), None
+            known = for_rows(memory.summary, e_RE.shape[0]), None
         elif self.wiring.context == "previous":
             known = attend(state[self.state_names[-1][0]])
         fed = (state["fed"],) if self.wiring.input_feeding else ()

@@ -67,7 +67,7 @@ class TransformerDecoder(Decoder):
         return keys
 
     def start(self, memory: Memory, first: tuple[CellState, ...] | None) -> State:
-        nothing = memory.values.new_zeros(len(memory), self.heads, 0, self.output_size // self.heads)
+        nothing = memory.values.new_zeros(memory.mask.shape[0], self.heads, 0, self.output_size // self.heads)
         return State({f"{n}.{name}": nothing for n in range(len(self.layers)) for name in ("keys", "values")})
 
     def step(self, e_RE: Tensor, state: State, memory: Memory, *, probe: Probe = silent) -> Step:

@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from seqloom.nn import fused
 from seqloom.nn.cells.base import Cell, Recur, last_real
 from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
@@ -44,5 +45,5 @@ class Elman(Cell):
 
     def run_twin(self, x_BSE: Tensor, state: CellState, real_BS: Tensor | None) -> tuple[Tensor, CellState]:
         weights = [self.input_weight(), self.recurrent, self.bias, torch.zeros_like(self.bias)]
-        h_BSH, _ = torch.rnn_tanh(x_BSE, state[0][None], weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
+        h_BSH = fused.elman(x_BSE, state[0], weights)
         return h_BSH, (last_real(h_BSH, real_BS, state[0]),)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.nn import fused
 from seqloom.nn.cells.base import Cell, Recur, last_real
 from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
@@ -74,5 +75,5 @@ class GRU(Cell):
             self.bias * sign,
             torch.cat((torch.zeros_like(self.bias[self.size :]), self.candidate_bias)),
         ]
-        h_BSH, _ = torch.gru(x_BSE, state[0][None], weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
+        h_BSH = fused.gru(x_BSE, state[0], weights)
         return h_BSH, (last_real(h_BSH, real_BS, state[0]),)

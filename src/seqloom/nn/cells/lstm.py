@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.errors import OptionError
+from seqloom.nn import fused
 from seqloom.nn.cells.base import Cell, Recur, last_real
 from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
@@ -85,6 +86,5 @@ class LSTM(Cell):
             gates = torch.tensor([-HOLD, HOLD, 0.0, 0.0], dtype=weight.dtype, device=weight.device)
             weight = torch.cat((weight, gates.repeat_interleave(self.size)[:, None]), 1)
         weights = [weight, self.recurrent, self.bias, torch.zeros_like(self.bias)]
-        start = (state[0][None], state[1][None])
-        h_BSH, _, c = torch.lstm(x_BSE, start, weights, True, 1, 0.0, torch.is_grad_enabled(), False, True)
-        return h_BSH, (last_real(h_BSH, real_BS, state[0]), c[0])
+        h_BSH, c_BH = fused.lstm(x_BSE, state[0], state[1], weights)
+        return h_BSH, (last_real(h_BSH, real_BS, state[0]), c_BH)

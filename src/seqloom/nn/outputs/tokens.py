@@ -72,9 +72,7 @@ class TokenOutput(Output):
         return F.linear(features, self.output_weight, self.bias)
 
     def shift(self, target_BT: Tensor, mask_BT: Tensor) -> Tensor:
-        # The last real token of every row is END, and nothing is fed after that: so it is never fed at all.
-        before = target_BT[:, :-1].masked_fill(~mask_BT[:, 1:], PAD)
-        return F.pad(before, (1, 0), value=START)
+        return shifted(target_BT, mask_BT)
 
     def start(self, memory: Memory) -> Tensor:
         return torch.full((len(memory),), START, device=memory.mask.device)
@@ -104,3 +102,10 @@ class TokenOutput(Output):
     def sample(self, step: Step, memory: Memory, generator: torch.Generator | None = None) -> Tensor:
         probs_RV = torch.softmax(self.logits(step.features), -1)
         return torch.multinomial(probs_RV, 1, generator=generator).squeeze(1)
+
+
+def shifted(target_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    """What is fed for a known target: START, then every token but the last."""
+    # The last real token of every row is END, and nothing is fed after that: so it is never fed at all.
+    before = target_BT[:, :-1].masked_fill(~mask_BT[:, 1:], PAD)
+    return F.pad(before, (1, 0), value=START)

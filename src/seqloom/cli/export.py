@@ -1,0 +1,23 @@
+"""``seqloom export``."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from seqloom.cli.options import Code
+
+
+def export(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    to: Annotated[str, typer.Option(help="onnx, or onnx-int8: with weights of 8 bits.")] = "onnx",
+    code: Code = None,
+) -> None:
+    """Write a run's model in another format, into the run's folder; predict and evaluate use it with --engine."""
+    from seqloom.api import load
+    from seqloom.export import export_model
+    from seqloom.registry import import_file
+
+    if code is not None:
+        import_file(code)
+    print(export_model(load(run, device_name="cpu").network, run, to))

@@ -1,0 +1,113 @@
+"""Models as ONNX give what they give as they are."""
+
+import pytest
+import torch
+
+from seqloom import Batch, build_model
+from seqloom.decode.beam import Beam
+from seqloom.decode.greedy import Greedy
+from seqloom.decode.masks import Masks
+from seqloom.decode.sample import Sample
+from seqloom.decode.score import score
+from seqloom.errors import OptionError, SeqloomError
+from seqloom.export import export_model, load_engine
+from seqloom.export.onnx import OnnxModel
+
+MODELS = {
+    "recurrent": ("recurrent", {}),
+    "gru, context into the cell": (
+        "bahdanau",
+        {"encoder.cell": {"name": "gru", "reset": "after"}, "decoder.cell": {"name": "gru", "reset": "after"}},
+    ),
+    "elman, summary into the cell": ("cho", {"encoder.cell": "elman", "decoder.cell": "elman"}),
+    "deep and reversed": ("sutskever", {}),
+    "transformer": ("transformer", {}),
+    "transformer, learned positions": (
+        "transformer",
+        {
+            "encoder.positions": {"name": "learned", "longest": 60},
+            "decoder.positions": {"name": "learned", "longest": 60},
+        },
+    ),
+}
+BATCHES = [
+    Batch.of(sources=[[4, 5, 6, 7, 8, 9, 10], [8, 9]]),
+    Batch.of(sources=[[4, 5, 6], [7, 8, 9], [10, 11, 12]]),
+    Batch.of(sources=[[4]]),
+]
+
+
+SLOW = ("deep and reversed", "transformer, learned positions")
+"""To write a model takes ten seconds and more."""
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in MODELS]
+)
+def both(request, tmp_path_factory):
+    """A model, and the same as ONNX."""
+    torch.manual_seed(0)
+    preset, settings = MODELS[request.param]
+    model = build_model(preset, source_vocabulary=13, target_vocabulary=17, size=8, settings=settings).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3)  # so that there is something to choose
+    run = tmp_path_factory.mktemp("run")
+    export_model(model, run, "onnx")
+    return model, load_engine(run, "onnx")
+
+
+@pytest.mark.parametrize(
+    "search",
+    [Greedy(max_length=8), Beam(width=4, n_best=3, max_length=8), Sample(samples=2, seed=1, max_length=8)],
+    ids=lambda search: type(search).__name__,
+)
+def test_answers_are_the_same(both, search):
+    model, exported = both
+    for batch in BATCHES:
+        for ours, theirs in zip(search(model, batch), search(exported, batch), strict=True):
+            assert [h.tokens for h in theirs] == [h.tokens for h in ours]
+            for a, b in zip(ours, theirs, strict=True):
+                assert b.log_prob == pytest.approx(a.log_prob, abs=1e-3)
+                assert (a.weights is None) == (b.weights is None)
+                if a.weights is not None:
+                    torch.testing.assert_close(b.weights, a.weights, atol=1e-4, rtol=1e-4)
+
+
+def test_constraints_hold(both):
+    _, exported = both
+    masks = Masks(prefix=[[5, 6], [7]], no_repeat=1)
+    for answers in Beam(width=3, max_length=6)(exported, BATCHES[0], masks=masks):
+        tokens = answers[0].tokens
+        assert len(set(tokens)) == len(tokens)
+    assert [a[0].tokens[:1] for a in Beam(width=3, max_length=6)(exported, BATCHES[0], masks=masks)] == [[5], [7]]
+
+
+def test_scores_are_the_same(both):
+    model, exported = both
+    batch = Batch.of([[4, 5, 6], [7]], [[4, 5, 6, 7], [8, 9]])
+    torch.testing.assert_close(score(exported, batch).total, score(model, batch).total, atol=1e-4, rtol=1e-4)
+
+
+def test_eight_bits_are_close(tmp_path):
+    torch.manual_seed(0)
+    model = build_model("recurrent", source_vocabulary=13, target_vocabulary=17, size=64).eval()
+    assert export_model(model, tmp_path, "onnx-int8") == tmp_path / "onnx-int8"
+    exact, rounded = (tmp_path / name / "step.onnx" for name in ("onnx", "onnx-int8"))
+    assert rounded.stat().st_size < 0.4 * exact.stat().st_size
+    batch = Batch.of([[4, 5, 6], [7]], [[4, 5, 6, 7], [8, 9]])
+    off = (score(OnnxModel(tmp_path / "onnx-int8"), batch).total - score(model, batch).total).abs()
+    assert 0 < off.max() < 0.1
+
+
+def test_what_is_not_there_is_said(tmp_path):
+    with pytest.raises(OptionError, match="has not been exported for engine 'onnx'"):
+        load_engine(tmp_path, "onnx")
+    with pytest.raises(SeqloomError, match="did you mean 'onnx'"):
+        load_engine(tmp_path, "onx")
+
+
+def test_a_language_model_is_refused(tmp_path):
+    model = build_model("attention-lm", target_vocabulary=9, size=8)
+    with pytest.raises(OptionError, match="only an encoder–decoder"):
+        export_model(model, tmp_path, "onnx")
