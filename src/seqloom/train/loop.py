@@ -334,6 +334,10 @@ def loss_function(network: Autoregressive, config: TrainConfig, feed: Feed) -> C
     """The loss of a batch, given the share of gold tokens that are fed."""
     teacher: Callable[[Batch], Loss] = network.loss
     if config.compile:
+        # Said here and not where the methods are: PyTorch's decorator imports its compiler, which takes a second.
+        for part in network.modules():
+            for method in getattr(part, "uncompiled", ()):
+                setattr(part, method, torch.compiler.disable(getattr(part, method)))  # type: ignore[no-untyped-call]
         teacher = torch.compile(network.loss, dynamic=True)
     device = next(network.parameters()).device.type
 

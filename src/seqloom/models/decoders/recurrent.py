@@ -1,7 +1,7 @@
 """The recurrent decoder, with every wiring of the literature."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -63,6 +63,9 @@ class RecurrentDecoder(Decoder):
     include_current: whether attention to the ``past`` also sees s_t itself.
     attention: options of the attention: score, normaliser, …
     """
+
+    uncompiled: ClassVar[tuple[str, ...]] = ("_one_by_one",)
+    """A graph for every length would take longer to make than it ever saves."""
 
     def __init__(
         self,
@@ -208,8 +211,6 @@ class RecurrentDecoder(Decoder):
         s, context, weights = self._wire(e_BTE, (), (known, None), layer, attend)
         return Decoded(self.dropout(self.readout(e_BTE, s, context)), weights)
 
-    # Not compiled: a graph for every length would take longer to make than it ever saves.
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _one_by_one(self, e_BTE: Tensor, state: State, memory: Memory, probe: Probe) -> Decoded:
         """Step after step; only what depends on the step before is inside the loop."""
         products = LoopProducts(self.cells, self.readout, e_BTE, memory)

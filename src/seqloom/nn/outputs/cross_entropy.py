@@ -19,8 +19,6 @@ CHUNK = 2**22
 """How many logits are held at a time: 16 MB of float32. Fewer mean more sums of the weight's gradient."""
 
 
-# Not compiled: it has its own gradient, and is made of few large products already.
-@torch.compiler.disable  # type: ignore[untyped-decorator]
 def linear_cross_entropy(
     x_XH: Tensor, weight_VH: Tensor, bias_V: Tensor, target_X: Tensor, label_smoothing: float = 0.0
 ) -> Tensor:

@@ -1,5 +1,7 @@
 """Tokens out."""
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -30,6 +32,9 @@ class TokenOutput(Output):
     tied: W *is* the table of target embeddings (Press and Wolf 2017); f must have their size.
     label_smoothing: ε (Szegedy et al. 2016), in training only.
     """
+
+    uncompiled: ClassVar[tuple[str, ...]] = ("loss",)
+    """It has its own gradient, and is made of few large products already."""
 
     def __init__(
         self,
