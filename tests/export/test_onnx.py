@@ -53,6 +53,7 @@ def both(request, tmp_path_factory):
         for parameter in model.parameters():
             parameter.mul_(3)  # so that there is something to choose
     run = tmp_path_factory.mktemp("run")
+    (run / "model.safetensors").write_bytes(b"weights")
     export_model(model, run, "onnx")
     return model, load_engine(run, "onnx")
 
@@ -92,12 +93,17 @@ def test_scores_are_the_same(both):
 def test_eight_bits_are_close(tmp_path):
     torch.manual_seed(0)
     model = build_model("recurrent", source_vocabulary=13, target_vocabulary=17, size=64).eval()
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
     assert export_model(model, tmp_path, "onnx-int8") == tmp_path / "onnx-int8"
     exact, rounded = (tmp_path / name / "step.onnx" for name in ("onnx", "onnx-int8"))
     assert rounded.stat().st_size < 0.4 * exact.stat().st_size
     batch = Batch.of([[4, 5, 6], [7]], [[4, 5, 6, 7], [8, 9]])
     off = (score(OnnxModel(tmp_path / "onnx-int8"), batch).total - score(model, batch).total).abs()
     assert 0 < off.max() < 0.1
+    load_engine(tmp_path, "onnx-int8")
+    (tmp_path / "model.safetensors").write_bytes(b"others")
+    with pytest.raises(OptionError, match="has learned since it was exported"):
+        load_engine(tmp_path, "onnx-int8")
 
 
 def test_what_is_not_there_is_said(tmp_path):

@@ -1,5 +1,6 @@
 """Models in other formats, and the engines that run them: ``seqloom export``, and ``engine=`` of ``seqloom.load``."""
 
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,10 @@ ENGINES = ("onnx", "onnx-int8")
 """Each is also the name of the folder, inside a run's, that the exported model is in."""
 
 
+MADE_FROM = "made-from.sha256"
+"""In such a folder: which weights it was made from."""
+
+
 def export_model(network: Any, run: Path, engine: str) -> Path:
     """Write a run's network as what an engine runs, and return the folder."""
     from seqloom.export import onnx
@@ -21,9 +26,10 @@ def export_model(network: Any, run: Path, engine: str) -> Path:
     _check(engine)
     folder = run / "onnx"
     onnx.export(network, folder)
-    if engine == "onnx":
-        return folder
-    return onnx.quantise(folder, run / engine)
+    if engine != "onnx":
+        folder = onnx.quantise(folder, run / engine)
+    (folder / MADE_FROM).write_text(_weights(run), encoding="utf-8")
+    return folder
 
 
 def load_engine(run: Path, engine: str) -> "OnnxModel":
@@ -33,7 +39,17 @@ def load_engine(run: Path, engine: str) -> "OnnxModel":
     _check(engine)
     if not (run / engine / "step.onnx").exists():
         raise OptionError(f"{run} has not been exported for engine {engine!r}: seqloom export {run} --to {engine}")
+    made_from = run / engine / MADE_FROM
+    if not made_from.exists() or made_from.read_text(encoding="utf-8") != _weights(run):
+        raise OptionError(
+            f"{run} has learned since it was exported: export it again: seqloom export {run} --to {engine}"
+        )
     return OnnxModel(run / engine)
+
+
+def _weights(run: Path) -> str:
+    """What tells a run's weights from others."""
+    return sha256((run / "model.safetensors").read_bytes()).hexdigest()
 
 
 def _check(engine: str) -> None:
