@@ -1,10 +1,11 @@
-"""What computes fastest: a trained run answered by PyTorch, and by the engines it was exported for.
+"""What computes fastest: trained runs answered by PyTorch, and by the engines that they can be exported for.
 
-    .venv/bin/python benchmarks/engines.py runs/de-en --data DATA/multi30k/test_2016_flickr.{de,en}
+    .venv/bin/python benchmarks/engines.py runs/a runs/b --data DATA/multi30k/test_2016_flickr.{de,en}
 
-The run's own search on the given sources, in batches of 64 sentences of like length and one by one (the first 64), in
-sentences per second; from text to text, so that cutting and joining words counts. Then the metric of the whole file,
-for each engine. Everything is interleaved: in each round each engine has its turn in a process of its own.
+A run's own search on the given sources, in batches of 64 sentences of like length and one by one (the first 64), in
+sentences per second; from text to text, so that cutting and joining words counts. Then, of the whole file, the share
+of answers that are PyTorch's, and the metric. Everything is interleaved: in each round each engine has its turn in a
+process of its own.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,69 +34,88 @@ SINGLE = 64
 class Answering(Row):
     """An engine's speed beside PyTorch's, and its quality."""
 
+    run: str
     engine: str
     batch: int
     sentences_per_second: float
     ratio: float
+    same: float
     metric: str
     value: float
 
     columns: ClassVar[Mapping[str, str]] = {
-        "engine": "", "batch": "d", "sentences/s": ",.1f", "ratio": ".2f", "metric": "", "value": ".2f",
+        "run": "", "engine": "", "batch": "d", "sentences/s": ",.1f", "ratio": ".2f", "same answers": ".1%",
+        "metric": "", "value": ".2f",
     }  # fmt: skip
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="A run answered by PyTorch and by other engines.")
-    parser.add_argument("run", type=Path, help="the folder of a run")
+    parser.add_argument("runs", nargs="+", type=Path, help="the folders of runs")
     parser.add_argument("--data", nargs=2, type=Path, required=True, help="sources and references, line by line")
     parser.add_argument("--metric", default="{name: bleu, lowercase: true}", help="(%(default)s)")
     parser.add_argument("--rounds", type=int, default=5, help="how many count (%(default)s)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results (%(default)s)")
     options = parser.parse_args()
-    engines = ["torch", *ENGINES]
-    for engine in ENGINES:
-        seqloom("export", str(options.run), "--to", engine)
-    values = {}
-    for engine in engines:
-        chosen = [] if engine == "torch" else ["--engine", engine]
-        data = ["--data", *map(str, options.data)]
-        answer = seqloom("evaluate", str(options.run), *data, "--metric", options.metric, "--json", *chosen)
-        values[engine] = next(iter(json.loads(answer)["metrics"].items()))
     records = []
-    for batch in (64, 1):
-        with ExitStack() as stack:
-            turns = {}
+    for run in options.runs:
+        engines = ["torch", *(engine for engine in ENGINES if exported(run, engine))]
+        measured = {engine: whole_file(run, engine, options.data, options.metric) for engine in engines}
+        for batch in (64, 1):
+            ms = speeds(run, engines, options.data[0], batch, rounds=options.rounds, threads=options.threads)
             for engine in engines:
-                script = BENCHMARKS / "engines_seqloom.py"
-                worker = stack.enter_context(Worker(sys.executable, script, threads=options.threads))
-                worker.ask("make", run=str(options.run), engine=engine, sources=str(options.data[0]), batch=batch)
-                turns[engine] = worker.turn
-            times = interleaved(turns, rounds=options.rounds, warm_up=1)
-        ms = {engine: median(taken) for engine, taken in times.items()}
-        records += [
-            Answering(
-                engine,
-                batch,
-                round(SINGLE / ms[engine] * 1e3, 2),
-                round(ms["torch"] / ms[engine], 3),
-                values[engine][0],
-                round(values[engine][1]["value"], 2),
-            )
-            for engine in engines
-        ]
+                answers, (metric, value) = measured[engine]
+                alike = [a == b for a, b in zip(answers, measured["torch"][0], strict=True)]
+                speed, ratio = SINGLE / ms[engine] * 1e3, ms["torch"] / ms[engine]
+                same = sum(alike) / len(alike)
+                records.append(
+                    Answering(
+                        run.name, engine, batch, round(speed, 2), round(ratio, 3), same, metric, round(value, 2)
+                    )
+                )
     text = f"{machine(options.threads)}; medians of {options.rounds} rounds\n\n{table(records)}"
     print(text)
     write("engines", records, text, options.out)
 
 
-def seqloom(*arguments: str) -> str:
+def exported(run: Path, engine: str) -> bool:
+    """Export a run; tells whether there is such an engine for it. If not, the command has said why."""
+    try:
+        seqloom("export", str(run), "--to", engine)
+    except subprocess.CalledProcessError:
+        return False
+    return True
+
+
+def whole_file(run: Path, engine: str, data: Sequence[Path], metric: str) -> tuple[list[str], tuple[str, float]]:
+    """The answers to all sources, and a metric of them."""
+    chosen = [] if engine == "torch" else ["--engine", engine]
+    answers = seqloom("predict", str(run), *chosen, given=data[0].read_text(encoding="utf-8")).splitlines()
+    found = seqloom("evaluate", str(run), *chosen, "--data", *map(str, data), "--metric", metric, "--json")
+    ((label, one),) = json.loads(found)["metrics"].items()
+    return answers, (label, one["value"])
+
+
+def speeds(
+    run: Path, engines: Sequence[str], sources: Path, batch: int, *, rounds: int, threads: int
+) -> dict[str, float]:
+    """The milliseconds that each engine takes for 64 sentences."""
+    with ExitStack() as stack:
+        turns = {}
+        for engine in engines:
+            worker = stack.enter_context(Worker(sys.executable, BENCHMARKS / "engines_seqloom.py", threads=threads))
+            worker.ask("make", run=str(run), engine=engine, sources=str(sources), batch=batch)
+            turns[engine] = worker.turn
+        times = interleaved(turns, rounds=rounds, warm_up=1)
+    return {engine: median(taken) for engine, taken in times.items()}
+
+
+def seqloom(*arguments: str, given: str | None = None) -> str:
     """A command of seqloom's."""
-    return subprocess.run(
-        [sys.executable, "-m", "seqloom", *arguments], stdout=subprocess.PIPE, check=True, text=True
-    ).stdout
+    program = [sys.executable, "-m", "seqloom", *arguments]
+    return subprocess.run(program, input=given, stdout=subprocess.PIPE, check=True, text=True).stdout
 
 
 if __name__ == "__main__":

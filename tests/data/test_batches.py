@@ -39,6 +39,21 @@ def test_every_example_once_and_no_batch_too_large(lengths, tokens, most, pool):
         assert most is None or len(batch) <= most
 
 
+@settings(max_examples=150, deadline=None)
+@given(lengths=LENGTHS, tokens=st.integers(1, 200), most=st.none() | st.integers(1, 9))
+def test_every_batch_takes_all_that_fits(lengths, tokens, most):
+    source, target = np.array(lengths).T
+    longest = np.maximum(source, target)
+    begin = 0
+    batching = Batching(source, target, tokens=tokens, sentences=most, seed=3)
+    for batch in batching._cut(np.arange(len(lengths)), longest):
+        assert batch.tolist() == list(range(begin, begin + len(batch)))
+        begin += len(batch)
+        one_more = longest[batch[0] : begin + 1]
+        assert begin == len(lengths) or len(batch) == most or len(one_more) * one_more.max() > tokens
+    assert begin == len(lengths)
+
+
 @settings(max_examples=80, deadline=None)
 @given(lengths=LENGTHS, size=st.integers(1, 20), pool=st.integers(1, 50))
 def test_sentences_are_exact_but_for_the_last(lengths, size, pool):

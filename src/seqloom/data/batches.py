@@ -1,6 +1,7 @@
 """Which examples go together, and making their batches while the model computes."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -58,12 +59,16 @@ class Batching:
         return self._last[1]
 
     def _plan(self, epoch: int) -> list[Indices]:
-        generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([self.seed, epoch])))
-        order = generator.permutation(np.arange(len(self._source), dtype=np.int32))
+        generator = np.random.default_rng([self.seed, epoch])
+        count = len(self._source)
         size = POOL if self.sentences is None else max(POOL // self.sentences, 1) * self.sentences
-        batches: list[Indices] = []
-        for begin in range(0, len(order), size):
-            batches += self._cut(self._sorted(order[begin : begin + size], generator))
+        # Who is in which pool is drawn first, and each is shuffled by itself: it fits into the processor's cache.
+        drawn = generator.integers(count // size + 1, size=count, dtype=np.uint16)
+        order = np.argsort(drawn, kind="stable").astype(np.int32)
+        pools = [order[begin : begin + size] for begin in range(0, count, size)]
+        with ThreadPoolExecutor() as threads:  # training waits for this, and numpy works without Python's lock
+            cut = threads.map(self._pool, pools, generator.spawn(len(pools)))
+            batches = [batch for pool in cut for batch in pool]
         return [batches[n] for n in generator.permutation(len(batches))]
 
     def padding_share(self, plan: Sequence[Indices]) -> float:
@@ -72,28 +77,40 @@ class Batching:
         padded = sum(len(batch) * int(side[batch].max()) for batch in plan for side in (self._source, self._target))
         return 1 - real / padded
 
-    def _sorted(self, pool: Indices, generator: np.random.Generator) -> Indices:
+    def _pool(self, pool: Indices, generator: np.random.Generator) -> list[Indices]:
+        """The batches of a pool."""
+        pool = generator.permutation(pool)
+        source, target = self._source[pool], self._target[pool]
+        order = self._order(source, target, generator)
+        return self._cut(pool[order], np.maximum(source, target)[order])
+
+    @staticmethod
+    def _order(source: Lengths, target: Lengths, generator: np.random.Generator) -> npt.NDArray[np.int64]:
         """By the target's length, then the source's: there and back, so that neighbours differ little in both."""
         # Without some blur, in a small corpus half of an example's neighbours would be its neighbours in every epoch.
-        source, target = (
-            side[pool] + (generator.random(len(pool), dtype=np.float32) < BLUR)
-            for side in (self._source, self._target)
-        )
+        source, target = (side + (generator.random(len(side), dtype=np.float32) < BLUR) for side in (source, target))
         width = int(source.max()) + 1
         there_and_back = np.where(target % 2, source, width - 1 - source)
         key = target.astype(np.int64) * width + there_and_back
-        return pool[np.argsort(key.astype(np.min_scalar_type(key.max())), kind="stable")]  # 16 bits sort fastest
+        return np.argsort(key.astype(np.min_scalar_type(key.max())), kind="stable")  # 16 bits sort fastest
 
-    def _cut(self, pool: Indices) -> list[Indices]:
-        """A sorted pool as batches, each as large as may be."""
-        longest = np.maximum(self._source[pool], self._target[pool])
+    def _cut(self, pool: Indices, longest: Lengths) -> list[Indices]:
+        """A sorted pool as batches, each as large as may be; longest: the longer side of every example."""
         batches, begin = [], 0
         while begin < len(pool):
             count = len(pool) - begin if self.sentences is None else self.sentences
             if self.tokens is not None:
-                window = longest[begin : begin + min(count, max(self.tokens // int(longest[begin]), 1))]
-                area = np.maximum.accumulate(window, dtype=np.int64) * np.arange(1, len(window) + 1)
-                count = max(int(np.searchsorted(area, self.tokens, side="right")), 1)
+                count = self._fitting(longest[begin : begin + min(count, max(self.tokens // int(longest[begin]), 1))])
             batches.append(pool[begin : begin + count])
             begin += count
         return batches
+
+    def _fitting(self, longest: Lengths) -> int:
+        """How many of these examples, from the first on, fit into a batch: at least one, whatever its length."""
+        assert self.tokens is not None
+        most = int(longest.max())
+        count = min(self.tokens // most, len(longest))
+        if count and int(longest[:count].max()) == most:  # nearly always: then one more is too many
+            return count
+        area = np.maximum.accumulate(longest, dtype=np.int64) * np.arange(1, len(longest) + 1)
+        return max(int(np.searchsorted(area, self.tokens, side="right")), 1)

@@ -2,6 +2,7 @@
 
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from seqloom.errors import OptionError, unknown
@@ -24,10 +25,13 @@ def export_model(network: Any, run: Path, engine: str) -> Path:
     from seqloom.export import onnx
 
     _check(engine)
-    folder = run / "onnx"
-    onnx.export(network, folder)
-    if engine != "onnx":
-        folder = onnx.quantise(folder, run / engine)
+    folder = run / engine
+    if engine == "onnx":
+        onnx.export(network, folder)
+    else:
+        with TemporaryDirectory() as full:
+            onnx.export(network, Path(full))
+            onnx.quantise(Path(full), folder)
     (folder / MADE_FROM).write_text(_weights(run), encoding="utf-8")
     return folder
 

@@ -54,7 +54,7 @@ def export(model: Autoregressive, folder: Path) -> None:
         _write(step, given, list(step.named(*given.values())), folder / "step.onnx")
 
 
-def quantise(folder: Path, into: Path) -> Path:
+def quantise(folder: Path, into: Path) -> None:
     """The halves in a folder with weights of 8 bits; what they are multiplied with is rounded to 8 bits, too."""
     onnx: Any = needed("onnx")
     runtime: Any = needed("onnxruntime")
@@ -82,7 +82,6 @@ def quantise(folder: Path, into: Path) -> Path:
             op_types_to_quantize=["MatMul", "Gemm"],  # not LSTM: its weights may hold what holds a state in padding
             nodes_to_exclude=narrow,
         )
-    return into
 
 
 def _part_embeddings(graph: Any) -> None:

@@ -30,16 +30,17 @@ class Suited(NamedTuple):
     batch_sentences: int | None
     batch_tokens: int | None
     epochs: int
+    rate: float
 
 
 TABLE = [
-    Suited(500, 128, 0.4, 16, None, 150),
-    Suited(3_000, 128, 0.4, 32, None, 80),
-    Suited(15_000, 256, 0.3, 32, None, 30),
-    Suited(60_000, 256, 0.3, 64, None, 24),
-    Suited(300_000, 384, 0.2, None, 3000, 16),
-    Suited(2_000_000, 512, 0.1, None, 4096, 8),
-    Suited(math.inf, 512, 0.1, None, 8192, 3),
+    Suited(500, 128, 0.4, 16, None, 150, 1e-3),
+    Suited(3_000, 128, 0.4, 32, None, 80, 1e-3),
+    Suited(15_000, 256, 0.3, 64, None, 20, 2e-3),
+    Suited(60_000, 256, 0.3, 64, None, 24, 1e-3),
+    Suited(300_000, 384, 0.2, None, 3000, 16, 1e-3),
+    Suited(2_000_000, 512, 0.1, None, 4096, 8, 1e-3),
+    Suited(math.inf, 512, 0.1, None, 8192, 3, 1e-3),
 ]
 
 
@@ -120,6 +121,10 @@ def choose(config: Config, pairs: int) -> list[str]:
         lowercase = {"lowercase": True} if options.get("lowercase") else {}  # unseen, unknown
         train.metric = {"name": {"symbols": "wer", "character": "exact"}.get(target, "bleu"), **lowercase}
         said.append(f"judged by {train.metric['name']}")
+    if train.optimiser is None or "name" not in _mapping(train.optimiser):
+        rate = {"rate": 1e-3, "betas": [0.9, 0.98]} if _is_transformer(config) else {"rate": row.rate}
+        train.optimiser = {"name": "adam", **rate, **_mapping(train.optimiser)}
+        said.append(f"Adam at {train.optimiser['rate']}")
     train.patience = train.patience or 0
     train.keep = train.keep or 1
     return said
@@ -134,16 +139,15 @@ def choose_updates(config: Config, batches: int) -> list[str]:
     if train.evaluate_every is None:
         train.evaluate_every = min(max(per_epoch, 100), 2000, train.updates)
         said.append(f"an evaluation every {train.evaluate_every} updates")
-    kind = "transformer" if config.model["decoder"]["name"] == "transformer" else "recurrent"
-    if train.optimiser is None or "name" not in _mapping(train.optimiser):
-        rate = {"rate": 1e-3} if kind == "recurrent" else {"rate": 1e-3, "betas": [0.9, 0.98]}
-        train.optimiser = {"name": "adam", **rate, **_mapping(train.optimiser)}
-        said.append(f"Adam at {train.optimiser['rate']}")
     if train.schedule is None or "name" not in _mapping(train.schedule):
-        warmup = min(1000 if kind == "transformer" else 200, train.updates // 10)
+        warmup = min(1000 if _is_transformer(config) else 200, train.updates // 10)
         train.schedule = {"name": "cosine", "warmup": warmup, **_mapping(train.schedule)}
         said.append(f"a cosine schedule with {train.schedule['warmup']} updates of warm-up")
     return said
+
+
+def _is_transformer(config: Config) -> bool:
+    return bool(config.model["decoder"]["name"] == "transformer")
 
 
 def _mapping(spec: Any) -> dict[str, Any]:
