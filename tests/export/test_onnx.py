@@ -69,10 +69,11 @@ def test_answers_are_the_same(both, search):
         for ours, theirs in zip(search(model, batch), search(exported, batch), strict=True):
             assert [h.tokens for h in theirs] == [h.tokens for h in ours]
             for a, b in zip(ours, theirs, strict=True):
-                assert b.log_prob == pytest.approx(a.log_prob, abs=1e-3)
+                # With weights three times as large rounding is seen: some 4e-4 on a processor without AVX-512.
+                assert b.log_prob == pytest.approx(a.log_prob, rel=1e-3, abs=1e-3)
                 assert (a.weights is None) == (b.weights is None)
                 if a.weights is not None:
-                    torch.testing.assert_close(b.weights, a.weights, atol=1e-4, rtol=1e-4)
+                    torch.testing.assert_close(b.weights, a.weights, atol=2e-3, rtol=1e-3)
 
 
 def test_constraints_hold(both):
@@ -96,8 +97,7 @@ def test_eight_bits_are_close(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     assert export_model(model, tmp_path, "onnx-int8") == tmp_path / "onnx-int8"
     assert not (tmp_path / "onnx").exists()  # what it is made from is not left behind
-    weights = sum(p.numel() * p.element_size() for p in model.decoder.parameters())
-    weights += model.output.weight.numel() * model.output.weight.element_size()
+    weights = 4 * sum(p.numel() for p in (*model.decoder.parameters(), model.output.output_weight))
     assert (tmp_path / "onnx-int8" / "step.onnx").stat().st_size < 0.4 * weights
     batch = Batch.of([[4, 5, 6], [7]], [[4, 5, 6, 7], [8, 9]])
     off = (score(OnnxModel(tmp_path / "onnx-int8"), batch).total - score(model, batch).total).abs()
