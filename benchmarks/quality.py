@@ -6,9 +6,9 @@
 
 A case is a corpus and a recipe. Its runs differ by their seeds alone; a run that is finished is not trained again.
 They are trained with ``seqloom train`` and measured with ``seqloom evaluate``, each in a process of its own, and the
-minutes are those of the whole training command. Where several runs are asked for, all of them together are measured
-too, as an ensemble (the mean of their probabilities). The test set is looked at once, when training is over; what
-stops training and chooses weights is the dev set.
+minutes are those of the whole training command. Where a case has several runs, all of them together are measured too,
+as an ensemble (the mean of their probabilities); a mixture is an ensemble of the runs of several cases. The test set
+is looked at once, when training is over; what stops training and chooses weights is the dev set.
 
 ``results/quality.json`` has a record for every run, ensemble and test set; it is written after each.
 """
@@ -59,10 +59,20 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Record:
-    """What a run, or an ensemble of the runs of several seeds, reached on a test set.
+class Mixture:
+    """An ensemble of runs of several cases, each a case's name and a seed; its test sets are those of the first."""
 
+    name: str
+    runs: Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run, or an ensemble of several, reached on a test set.
+
+    seeds: of each of the runs.
     minutes: of training, for each of the runs.
+    parameters: of all runs together.
     metrics: value, interval and signature of each, by its label; the first is what the case is about.
     by_length: the examples of each bucket of source lengths, and the first metric's value on them.
     """
@@ -103,12 +113,16 @@ def g2p(
 
 
 CMUDICT = {part: [f"cmudict/eng_cmudict_{part}.tsv"] for part in ("train", "dev", "test")}
-CASES = [
+CASES: list[Case | Mixture] = [
     *(g2p(language, seeds=THREE if language in ("dut", "fre", "kor") else (1,)) for language in MEDIUM),
     g2p("ice"),
     *(g2p(language, "g2p-transformer.yaml", suffix="/transformer") for language in ("dut", "fre")),
     multi30k("transformer", "multi30k-transformer.yaml", seeds=THREE),
     multi30k("additive", "multi30k-de-en.yaml"),
+    Mixture(
+        "multi30k-de-en/mixture",
+        [("multi30k-de-en/transformer", 1), ("multi30k-de-en/transformer", 2), ("multi30k-de-en/additive", 1)],
+    ),
     multi30k("none", "multi30k-none.yaml"),
     multi30k("transformer", "multi30k-transformer.yaml", to="de"),
     g2p("fre", None, suffix="/default"),
@@ -117,6 +131,7 @@ CASES = [
     multi30k("default", None),
     Case("cmudict", "cmudict.yaml", CMUDICT["train"], CMUDICT["dev"], {"test": CMUDICT["test"]}, ["wer", "ser"]),
 ]  # fmt: skip
+BY_NAME = {case.name: case for case in CASES if isinstance(case, Case)}
 
 
 class Bench:
@@ -126,13 +141,20 @@ class Bench:
         self.data, self.runs, self.threads = data, runs, threads
         self.records = [Record(**r) for r in json.loads(FILE.read_text())] if FILE.exists() else []
 
-    def do(self, case: Case, most: int) -> None:
+    def do(self, case: Case | Mixture, most: int) -> None:
         """Every run of a case that is not there yet, at most so many, and what is measured of it."""
-        for seed in case.seeds[:most]:
-            self.train(case, seed)
-            self.measure(case, [seed])
+        if isinstance(case, Mixture):
+            runs = [(BY_NAME[name], seed) for name, seed in case.runs]
+            for run in runs:
+                self.train(*run)
+            self.measure(case, runs)
+            return
+        runs = [(case, seed) for seed in case.seeds[:most]]
+        for run in runs:
+            self.train(*run)
+            self.measure(case, [run])
         if 1 < len(case.seeds) <= most:
-            self.measure(case, list(case.seeds))
+            self.measure(case, runs)
 
     def folder(self, case: Case, seed: int) -> Path:
         """Where a run is."""
@@ -168,20 +190,29 @@ class Bench:
         """Files of the data folder."""
         return [str(self.data / name) for name in below]
 
-    def measure(self, case: Case, seeds: list[int]) -> None:
+    def measure(self, case: Case | Mixture, runs: list[tuple[Case, int]]) -> None:
         """One run, or several together, on every test set."""
-        folders = [self.folder(case, seed) for seed in seeds]
-        for test, files in case.tests.items():
+        seeds = [seed for _, seed in runs]
+        first = runs[0][0]
+        for test, files in first.tests.items():
             if any((r.case, r.test, r.seeds) == (case.name, test, seeds) for r in self.records):
                 continue
-            asked = [part for metric in case.metrics for part in ("--metric", metric)]
-            answer = self.seqloom("evaluate", *map(str, folders), "--data", *self.files(files), *asked, "--json")
-            self.keep(case, test, seeds, json.loads(answer))
+            asked = [part for metric in first.metrics for part in ("--metric", metric)]
+            command = ["evaluate", *(str(self.folder(*run)) for run in runs), "--data", *self.files(files), *asked]
+            found = json.loads(self.seqloom(*command, "--json"))
+            self.keep(case, test, runs, command if isinstance(case, Mixture) else self.command(*runs[0]), found)
 
-    def keep(self, case: Case, test: str, seeds: list[int], found: dict[str, Any]) -> None:
+    def keep(
+        self,
+        case: Case | Mixture,
+        test: str,
+        runs: list[tuple[Case, int]],
+        shown: list[str],
+        found: dict[str, Any],
+    ) -> None:
         """Add a record, and write them all."""
         first = next(iter(found["metrics"]))
-        shown = self.command(case, seeds[0])
+        seeds = [seed for _, seed in runs]
         command = shlex.join(["seqloom", *shown])
         for place, name in ((self.data, "DATA"), (RECIPES, "recipes"), (self.runs, "RUNS")):
             command = command.replace(str(place), name)
@@ -189,7 +220,7 @@ class Bench:
             case=case.name,
             test=test,
             seeds=seeds,
-            minutes=[round(float((self.folder(case, s) / "minutes").read_text()), 1) for s in seeds],
+            minutes=[round(float((self.folder(*run) / "minutes").read_text()), 1) for run in runs],
             metrics={
                 label: {"value": m["value"], "interval": m["interval"], "signature": m["signature"]}
                 for label, m in found["metrics"].items()
@@ -198,7 +229,7 @@ class Bench:
                 {"low": b["low"], "high": b["high"], "examples": b["examples"], "value": b["values"][first]}
                 for b in found["by_source_length"]
             ],
-            parameters=self.parameters(self.folder(case, seeds[0])),
+            parameters=sum(self.parameters(self.folder(*run)) for run in runs),
             command=command,
             machine=machine(self.threads),
         )

@@ -7,11 +7,8 @@ from typing import Any
 
 import sacrebleu
 from harness.worker import answer
-from joeynmt.config import parse_global_args, set_validation_args
-from joeynmt.helpers import set_seed
-from joeynmt.prediction import prepare
 from joeynmt.training import TrainManager
-from train_corpus_joeynmt import describe
+from train_corpus_joeynmt import describe, ready
 
 
 class ReachedError(Exception):
@@ -44,25 +41,12 @@ def train(
     description = describe(corpus, folder, sizes, seed=seed, steps=most)
     description["training"] |= {"validation_freq": every, "logging_freq": every, "keep_best_ckpts": 1}
     description["testing"] = {"beam_size": 1, "batch_size": sizes["batch"], "batch_type": "sentence"}
-    args = parse_global_args(description, mode="train")
-    set_seed(seed)
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    model, training, dev, _ = prepare(args, rank=0, mode="train")
-    manager = Watch(
-        rank=0,
-        model=model,
-        model_dir=args.model_dir,
-        device=args.device,
-        autocast=args.autocast,
-        seed=args.seed,
-        train_args=args.train,
-        dev_args=set_validation_args(args.test),
-    )
+    manager, data = ready(Watch, description, folder=folder, seed=seed)
     manager.goal, manager.bleu = goal, []
     lines = Path(f"{corpus}/dev.en").read_text(encoding="utf-8").rstrip("\n").split("\n")
     manager.references = [joined(line) for line in lines]
     with contextlib.suppress(ReachedError):
-        manager.train_and_validate(train_data=training, valid_data=dev)
+        manager.train_and_validate(**data)
     return {"bleu": manager.bleu, "updates": manager.stats.steps}
 
 

@@ -3,7 +3,7 @@
 import logging
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.worker import answer
 from joeynmt.batch import Batch
@@ -13,6 +13,9 @@ from joeynmt.prediction import prepare
 from joeynmt.training import TrainManager
 
 NEVER = 10**9
+
+
+Manager = TypeVar("Manager", bound=TrainManager)
 
 
 class TimedManager(TrainManager):
@@ -69,15 +72,15 @@ def describe(corpus: str, folder: str, sizes: dict[str, Any], *, seed: int, step
     }
 
 
-def train(
-    *, case: str, corpus: str, folder: str, sizes: dict[str, Any], seed: int, warm_up: int, span: int
-) -> dict[str, Any]:
-    """Train on a corpus, and time ``span`` updates with the making of their batches, after a ``warm_up``."""
-    args = parse_global_args(describe(corpus, folder, sizes, seed=seed, steps=warm_up + span + 1), mode="train")
+def ready(
+    kind: type[Manager], description: dict[str, Any], *, folder: str, seed: int
+) -> tuple[Manager, dict[str, Any]]:
+    """A trainer as JoeyNMT's command makes it, and what it trains on."""
+    args = parse_global_args(description, mode="train")
     set_seed(seed)
     Path(folder).mkdir(parents=True, exist_ok=True)
     model, training, dev, _ = prepare(args, rank=0, mode="train")
-    manager = TimedManager(
+    manager = kind(
         rank=0,
         model=model,
         model_dir=args.model_dir,
@@ -87,12 +90,21 @@ def train(
         train_args=args.train,
         dev_args=set_validation_args(args.test),
     )
-    manager.train_and_validate(train_data=training, valid_data=dev)
+    return manager, {"train_data": training, "valid_data": dev}
+
+
+def train(
+    *, case: str, corpus: str, folder: str, sizes: dict[str, Any], seed: int, warm_up: int, span: int
+) -> dict[str, Any]:
+    """Train on a corpus, and time ``span`` updates with the making of their batches, after a ``warm_up``."""
+    description = describe(corpus, folder, sizes, seed=seed, steps=warm_up + span + 1)
+    manager, data = ready(TimedManager, description, folder=folder, seed=seed)
+    manager.train_and_validate(**data)
     timed = slice(warm_up, warm_up + span)
     return {
         "tokens": sum(manager.tokens[timed]),
         "seconds": manager.ready[timed.stop] - manager.ready[timed.start],
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "parameters": sum(parameter.numel() for parameter in manager.model.parameters()),
     }
 
 

@@ -133,3 +133,16 @@ def test_every_preset_trains(preset):
     quick = {"train.updates": 2, "train.evaluate_every": 2, "search": "greedy"}
     model = seqloom.fit(PLAIN[:20], preset=preset, size=8, settings=quick, quiet=True)
     assert isinstance(model.predict("afk"), str)
+
+
+def test_attention_to_its_own_past_is_no_alignment():
+    past = {
+        "model.decoder.context": "past",
+        "model.bridge": "perceptron",
+        "train.updates": 2,
+        "model.preset": "luong",
+    }
+    model = seqloom.fit([("a b c d", "b a")] * 8, size=8, settings=past, quiet=True)
+    ((answer, *_),) = model.answers(["a b c d"])
+    assert answer.weights is None
+    assert answer.words().alignment is None

@@ -161,3 +161,20 @@ def test_torch_is_not_waited_for(code):
     check = "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules, file=sys.stderr))"
     ran = subprocess.run([sys.executable, "-c", f"{check}; {code}"], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr.strip()) == (0, "False")
+
+
+TRAINS = """
+import sys
+import seqloom
+
+settings = {"train.epochs": 1, "model.size": 8}
+model = seqloom.fit([("a b", "b a")] * 8, out=sys.argv[1], settings=settings, quiet=True)
+model.predict("a b")
+print("torch._dynamo" in sys.modules)
+"""
+
+
+def test_training_and_prediction_do_not_import_pytorchs_compiler(tmp_path):
+    """It takes more than a second, in every command, and only ``train.compile`` needs it."""
+    run = [sys.executable, "-c", TRAINS, str(tmp_path / "run")]
+    assert subprocess.run(run, check=True, capture_output=True, text=True).stdout.strip() == "False"

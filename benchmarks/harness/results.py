@@ -143,8 +143,9 @@ def machine(threads: int) -> str:
     """One line on what the numbers were measured on."""
     models = [line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    at_once = "1 thread" if threads == 1 else f"{threads} threads"
     return (
-        f"{models[0] if models else platform.machine()}, {os.cpu_count()} cores, {threads} threads, {memory:.0f} GB, "
+        f"{models[0] if models else platform.machine()}, {os.cpu_count()} cores, {at_once}, {memory:.0f} GB, "
         f"{platform.system()}, Python {platform.python_version()}, torch {version('torch')}, "
         f"{datetime.datetime.now(datetime.UTC).date()}"
     )

@@ -104,8 +104,12 @@ class Model:
         **options: Any,
     ) -> Comparison:
         """This model against another on the same data, with a paired test of significance."""
-        ours, theirs = (model.answer_data(data, search=search, **options) for model in (self, other))
-        return compare(ours, theirs, self.metrics(metrics))
+        examples = list(examples_of(data))  # once: it may be a pipe
+        judged = self.metrics(metrics)
+        if self.tokenizers.target.to_json() != other.tokenizers.target.to_json() and metrics is None:
+            judged = [metric for metric in judged if metric.needs != "model"]  # they count tokens, and these differ
+        ours, theirs = (model.answer_data(examples, search=search, **options) for model in (self, other))
+        return compare(ours, theirs, judged)
 
     def metrics(self, specs: Sequence[Spec] | None) -> list[Metric]:
         """Metrics by name; by default those that suit the target's kind of text."""

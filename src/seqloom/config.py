@@ -10,7 +10,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
@@ -72,6 +72,9 @@ class TrainConfig(Section):
     tensorboard: bool = option(False, "events for TensorBoard (pip install 'seqloom[tensorboard]')")
 
 
+DEFAULT_SEARCH = {"name": "beam", "width": 5}
+
+
 class Config(Section):
     """A run."""
 
@@ -80,9 +83,15 @@ class Config(Section):
     data: DataConfig = option(DataConfig(), "text")
     train: TrainConfig = option(TrainConfig(), "training")
     search: PartSpec = option(
-        {"name": "beam", "width": 5},
+        DEFAULT_SEARCH,
         "how answers are found after training (seqloom parts search); dev is judged greedily",
     )
+
+    @field_validator("search", mode="before")
+    @classmethod
+    def _of_the_default(cls, search: Any) -> Any:
+        """Options without a name are the default's."""
+        return {**DEFAULT_SEARCH, **search} if isinstance(search, Mapping) and "name" not in search else search
 
 
 def make_config(*layers: Mapping[str, Any]) -> Config:

@@ -17,6 +17,8 @@ def write(path: Path, content: bytes | str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
-    except OSError as error:
+    except BaseException as error:
         beside.unlink(missing_ok=True)
+        if not isinstance(error, OSError):
+            raise
         raise WriteError(f"{path} could not be written: {error.strerror}") from error

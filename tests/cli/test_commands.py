@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import subprocess
 import sys
 
@@ -161,3 +162,117 @@ def test_what_makes_no_sense_is_refused(typed, says, tmp_path, monkeypatch, caps
         run(*typed.split(), capsys=capsys)
     assert says in str(raised.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_options_of_the_search_alone_are_the_default_ones(files, capsys):
+    assert make_config({"search": {"width": 10}}).search == {"name": "beam", "width": 10}
+    assert make_config({"search": {"name": "greedy"}}).search == {"name": "greedy"}
+
+
+def test_a_search_that_is_not_there_is_refused_before_training(files, tmp_path, capsys):
+    with pytest.raises(SeqloomError, match="did you mean 'beam'"):
+        run(
+            "train",
+            "--train",
+            f"{files}/test.tsv",
+            "--out",
+            str(tmp_path / "r"),
+            "--set",
+            "search=beem",
+            capsys=capsys,
+        )
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_run_without_its_checkpoint_is_left_as_it_is(trained, tmp_path, capsys):
+    """It was trained anew, over what was there."""
+    copy = tmp_path / "run"
+    shutil.copytree(trained, copy)
+    shutil.rmtree(copy / "checkpoints")
+    before = {path.name: path.read_bytes() for path in copy.iterdir() if path.is_file()}
+    with pytest.raises(SeqloomError, match="nothing can go on without it"):
+        run("train", "--resume", str(copy), "--set", "train.updates=40", capsys=capsys)
+    assert before == {path.name: path.read_bytes() for path in copy.iterdir() if path.is_file()}
+
+
+def test_a_prepared_corpus_that_is_made_anew_stops_its_runs(files, tmp_path, capsys):
+    """Ids of new tokens would be read as those of the old."""
+    corpus, out = str(tmp_path / "corpus"), str(tmp_path / "run")
+    run("prepare", "--train", f"{files}/test.tsv", "--out", corpus, capsys=capsys)
+    run("train", "--train", corpus, "--out", out, *QUICK, capsys=capsys)
+    shutil.rmtree(corpus)
+    upper = tmp_path / "upper.tsv"
+    upper.write_text((files / "test.tsv").read_text(encoding="utf-8").upper(), encoding="utf-8")
+    run("prepare", "--train", str(upper), "--out", corpus, capsys=capsys)
+    with pytest.raises(SeqloomError, match="prepared anew"):
+        run("train", "--resume", out, "--set", "train.updates=40", capsys=capsys)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [(["--dev", "{files}/test.tsv"], "leave out --dev"), (["--set", "data.source=byte"], "leave out data.source")],
+)
+def test_what_a_prepared_corpus_decides_can_not_be_given_beside_it(more, says, files, tmp_path, capsys):
+    corpus = str(tmp_path / "corpus")
+    run("prepare", "--train", f"{files}/test.tsv", "--out", corpus, capsys=capsys)
+    given = [word.format(files=files) for word in more]
+    with pytest.raises(SeqloomError, match=says):
+        run("train", "--train", corpus, "--out", str(tmp_path / "run"), *QUICK, *given, capsys=capsys)
+
+
+def test_a_corpus_of_an_earlier_attempt_is_not_taken_for_the_runs_own(files, tmp_path, capsys):
+    corpus, out = tmp_path / "corpus", tmp_path / "run"
+    run("prepare", "--train", f"{files}/test.tsv", "--out", str(corpus), capsys=capsys)
+    run("prepare", "--train", f"{files}/train.{{source,target}}", "--out", str(out / "data"), capsys=capsys)
+    run("train", "--train", str(corpus), "--out", str(out), *QUICK, capsys=capsys)
+    assert not (out / "data").exists()
+
+
+def test_runs_with_other_tokens_can_be_compared(trained, files, tmp_path, capsys):
+    other = ("--set", "data.target={name: bpe, min_count: 2, size: 40}")
+    run("train", "--train", f"{files}/test.tsv", "--out", str(tmp_path / "r"), *QUICK, *other, capsys=capsys)
+    text = run(
+        "evaluate", str(trained), "--against", str(tmp_path / "r"), "--data", f"{files}/test.tsv", "--json",
+        capsys=capsys,
+    )  # fmt: skip
+    assert "exact" in json.dumps(json.loads(text))
+
+
+def test_a_comparison_reads_a_pipe_once(trained, files, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO((files / "test.tsv").read_bytes())))
+    text = run("evaluate", str(trained), "--against", str(trained), "--data", "-", "--json", capsys=capsys)
+    assert json.loads(text)
+
+
+def test_what_evaluation_leaves_out_is_counted(trained, tmp_path, capsys):
+    (tmp_path / "t.txt").write_text("afk\tkfa\n\tkfa\nbgl\t\n", encoding="utf-8")
+    app(
+        args=gathered(
+            ["evaluate", str(trained), "--data", f"{tmp_path}/t.txt", "--format", "tsv", "--bootstrap", "0"]
+        ),
+        standalone_mode=False,
+    )
+    assert "2 pairs are left out" in capsys.readouterr().err
+
+
+def test_a_line_of_spaces_is_blank(trained, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(" \nafk\n\u3000\t\n".encode())))
+    typed = ("predict", str(trained), "--min-length", "1")
+    blank, answer, also_blank, end = run(*typed, capsys=capsys).split("\n")
+    assert (blank, also_blank, end) == ("", "", "")
+    assert answer
+
+
+def test_updates_that_were_set_are_in_the_printed_configuration(capsys):
+    text = run("config", "--set", "train.updates=1234", capsys=capsys)
+    assert YAML(typ="safe").load(text)["train"]["updates"] == 1234
+
+
+def test_an_error_while_more_is_awaited_ends_in_order(trained, tmp_path):
+    """A thread still waits for standard input then."""
+    command = [sys.executable, "-m", "seqloom", "predict", str(trained), "--format", "jsonl"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdin.write('{"source": "afk", "prefix": "€"}\n')
+        process.stdin.flush()
+        assert process.wait(timeout=60) == 2
+        assert "Fatal" not in process.stderr.read()

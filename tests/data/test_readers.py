@@ -195,3 +195,13 @@ def test_sources_keep_blank_lines(tmp_path):
     assert list(read_sources(path)) == ["a", "", " b ", ""]
     with pytest.raises(SeqloomError, match=r"did you mean .*in\.txt"):
         read_sources(f"{tmp_path}/in.text")
+
+
+def test_a_damaged_page_of_parquet_is_the_persons_file_not_a_bug(tmp_path):
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"source": [f"{n} a" for n in range(999)], "target": ["b"] * 999}), path)
+    data = bytearray(path.read_bytes())
+    data[20:900] = b"\xff" * 880
+    path.write_bytes(bytes(data))
+    with pytest.raises(InputError, match="can't be read as Parquet"):
+        list(read(Files.of(str(path))))

@@ -117,3 +117,13 @@ def test_what_makes_no_ensemble():
     models[1].train()
     with pytest.raises(SeqloomError, match="eval"):
         Greedy()(Ensemble(models), batch)
+
+
+def test_attention_to_different_steps_has_no_mean():
+    """Models that read the same source in other tokens, which happen to be as many."""
+    models = [real_model("bahdanau", seed=n) for n in range(2)]
+    batches = [Batch.of(None, [source]) for source in ([4, 5, 6], [6, 4, 5])]
+    assert Greedy()(Ensemble(models), batches)[0][0].weights is None
+    assert Greedy()(Ensemble(models), batches[0])[0][0].weights is not None
+    with pytest.raises(OptionError, match="no attention"):
+        Beam(coverage=0.2)(Ensemble(models), batches)

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqloom import Batch, registry
+from seqloom import Batch, build_model, registry
 from seqloom.batch import END, START
 from seqloom.decode.beam import Beam
 from seqloom.decode.diverse import Diverse
@@ -284,3 +284,16 @@ def test_a_broken_model_is_named(search):
     table[:, 4:] = torch.nan
     with pytest.raises(SeqloomError, match="not numbers"):
         search(min_length=9)(TableModel(table, drawn(1)), Batch.of(None, [[1], [0]]))
+
+
+def test_learned_positions_bound_an_answer():
+    """A model that does not end was an error behind its last position."""
+    model = build_model(
+        "transformer", source_vocabulary=9, target_vocabulary=9, size=8,
+        settings={"decoder.heads": 2, "encoder.heads": 2, "decoder.positions": {"name": "learned", "longest": 6}},
+    ).eval()  # fmt: skip
+    with torch.no_grad():
+        model.output.bias[END] = -1e4
+    ((best,),) = Greedy()(model, Batch.of(None, [[4, 5]]))
+    assert len(best.tokens) == 5
+    assert not best.finished

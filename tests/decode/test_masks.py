@@ -194,3 +194,28 @@ def test_what_makes_no_sense_is_refused(make, error, says):
 
 def ask(masks):
     return Greedy(max_length=2)(TableModel(TABLE), Batch.of(None, [[0]]), masks=masks)
+
+
+def test_a_dead_end_is_an_answer_in_any_batch():
+    """It was lost in a batch in which all that was chosen went on."""
+
+    def grammar(tokens_RT):
+        follow = {(): [4, 5], (5,): [6, 7], (8,): [9], (8, 9): [END]}
+        allowed = torch.zeros(len(tokens_RT), 10, dtype=torch.bool)
+        for row, tokens in enumerate(tokens_RT.tolist()):
+            allowed[row, follow.get(tuple(tokens), [])] = True
+        return allowed
+
+    model = real_model("luong", vocabulary=10)
+    search = Beam(width=2, n_best=2)
+    (alone,) = search(model, Batch.of(None, [[4, 5]]), masks=Masks(grammar=grammar))
+    masks = Masks(grammar=grammar, prefix=[[], [8]])
+    together, _ = search(model, Batch.of(None, [[4, 5], [6, 7]]), masks=masks)
+    assert [h.tokens for h in alone] == [h.tokens for h in together]
+    assert [4] in [h.tokens for h in alone]
+
+
+def test_an_error_names_the_sentence_as_its_asker_does():
+    masks = Masks(prefix=[[], [4] * 9]).select([1, 0])
+    with pytest.raises(OptionError, match="prefix of sentence 1 has 9"):
+        Greedy(max_length=3)(real_model("luong"), Batch.of(None, [[4], [5]]), masks=masks)

@@ -5,6 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from seqloom import Batch, build_model
+from seqloom.batch import START
 from seqloom.errors import InputError, OptionError, SizeError
 
 V, SIZE = 9, 4
@@ -188,3 +189,20 @@ def test_an_encoder_decoder_wants_a_source():
 def test_a_symbol_outside_the_vocabulary_is_named():
     with pytest.raises(SizeError, match=f"to {V}, but the vocabulary from 0 to {V - 1}"):
         built("cho").loss(Batch.of([[3]], [[V]]))
+
+
+@pytest.mark.parametrize("preset", ["luong", "bahdanau"])
+def test_steps_on_a_memory_without_gradients_still_teach_the_decoder(preset):
+    """A frozen encoder: what was folded into its memory hid the decoder's own weights from the gradient."""
+    model = build_model(preset, source_vocabulary=9, target_vocabulary=9, size=8)
+    batch = Batch.of([[4, 5]], [[6, 7, 8]])
+    with torch.no_grad():
+        memory = model.prepare(batch)
+        state = model.start(memory)
+    model.step(torch.tensor([START]), state, memory).features.sum().backward()
+    by_step = {name: p.grad for name, p in model.decoder.named_parameters()}
+    model.zero_grad()
+    model(torch.tensor([[START]]), memory).features.sum().backward()
+    for name, parameter in model.decoder.named_parameters():
+        if parameter.grad is not None:
+            assert_close(by_step[name], parameter.grad)

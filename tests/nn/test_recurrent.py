@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seqloom.errors import SizeError
+from seqloom.nn import fused
 from seqloom.nn.recurrent import Recurrent, over_time
 from seqloom.registry import build
 from tests.nn.helpers import (
@@ -293,3 +294,23 @@ def test_states_that_do_not_fit_are_refused(bad):
     state = ((torch.zeros(B, H),),) if bad == 1 else ((torch.zeros(B, bad),),) * 2
     with pytest.raises(SizeError, match=r"each of 2 layers.*\(3, 4\); given"):
         stack(torch.zeros(B, S, E), None, state)
+
+
+@pytest.mark.parametrize("name", ["lstm", "gru", "rnn_tanh"])
+def test_fused_recurrences_get_their_first_state_in_one_piece(name, monkeypatch):
+    """On a GPU they take no other, and the first state is often one vector for all rows."""
+    taken = []
+    original = getattr(torch, name)
+
+    def spy(x, first, *more):
+        taken.extend([first] if isinstance(first, torch.Tensor) else first)
+        return original(x, first, *more)
+
+    monkeypatch.setattr(torch, name, spy)
+    x, h = torch.randn(3, 2, 4), torch.zeros(4).expand(3, -1)
+    blocks = {"lstm": 4, "gru": 3, "rnn_tanh": 1}[name]
+    weights = [torch.randn(4 * blocks, 4), torch.randn(4 * blocks, 4), *torch.zeros(2, 4 * blocks)]
+    {"lstm": lambda: fused.lstm(x, h, h, weights), "gru": lambda: fused.gru(x, h, weights),
+     "rnn_tanh": lambda: fused.elman(x, h, weights)}[name]()  # fmt: skip
+    assert taken
+    assert all(state.is_contiguous() for state in taken)

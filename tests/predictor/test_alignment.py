@@ -1,5 +1,7 @@
 """From weights of attention to links, by token and by word: examples by hand, and str.split as the judge of words."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -121,3 +123,4 @@ def test_json_is_plain_and_rounded():
     assert facts["weights"][0] == [0.233333, 0.033333, 0.033333, 0.033333]
     assert facts["alignment"] == [(0, 0), (2, 1), (3, 2)]
     assert (facts["text"], facts["finished"], facts["formula"]) == ("a dog", True, "log_prob / n")
+    assert answer(value=-math.inf).to_json()["value"] is None

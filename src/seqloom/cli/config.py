@@ -33,13 +33,12 @@ def commented(config: Any, pairs: int) -> list[str]:
     from seqloom.models.describe import complete_part
     from seqloom.train.defaults import choose, choose_updates
 
-    metric = config.train.metric
+    metric, updates = config.train.metric, config.train.updates
     choose(config, pairs)
     choose_updates(
         config, max(1, pairs // (config.train.batch_sentences or max(1, (config.train.batch_tokens or 0) // 30)))
     )
-    config.train.metric = metric
-    config.train.updates = None
+    config.train.metric, config.train.updates = metric, updates
     data, train = config.data.model_dump(mode="json"), config.train.model_dump(mode="json")
     for section, keys in ((data, ("source", "target")), (train, ("optimiser", "schedule", "sampling", "metric"))):
         for key in keys:

@@ -1,6 +1,7 @@
 """``seqloom evaluate``."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,12 +12,13 @@ from seqloom.cli.options import (
     Code,
     Columns,
     DataFiles,
+    DataFormat,
     Device,
     Engine,
     Header,
     Runs,
     Search,
-    parsed_columns,
+    data_files,
 )
 
 
@@ -30,9 +32,12 @@ def evaluate(
     ] = None,
     metric: Annotated[list[str] | None, typer.Option(help="bleu, '{name: bleu, lowercase: true}', …")] = None,
     search: Search = None,
+    form: DataFormat = None,
     columns: Columns = None,
     header: Header = False,
-    bootstrap: Annotated[int, typer.Option(min=0, help="Resamples for the intervals; 0: none.")] = 1000,
+    bootstrap: Annotated[
+        int | None, typer.Option(min=0, show_default="1000", help="Resamples for the intervals; 0: none.")
+    ] = None,
     average: Average = None,
     device: Device = "auto",
     engine: Engine = None,
@@ -45,22 +50,29 @@ def evaluate(
     from seqloom.api import load
     from seqloom.cli.search_options import search_options
     from seqloom.cli.values import parsed
-    from seqloom.data.readers import Files
+    from seqloom.data.readers import Skipped, read
+    from seqloom.errors import OptionError
     from seqloom.registry import import_file
 
     if code is not None:
         import_file(code)
-    files = Files.of(data, columns=parsed_columns(columns), header=header)
+    if against is not None and bootstrap is not None:
+        raise OptionError("--bootstrap is of the intervals of one run: leave it out with --against")
+    files = data_files(data, form, columns, header)
     of_search = search_options(context)
     model = load(runs, average=average, device_name=device, engine=engine)
     metrics = [parsed(text) for text in metric] if metric else None
     options: dict[str, Any] = {"metrics": metrics, "search": None if search is None else parsed(search), **of_search}
-    if against is not None:
-        result: Any = model.compare(
-            load(against, average=average, device_name=device, engine=engine), files, **options
-        )
+    other = None if against is None else load(against, average=average, device_name=device, engine=engine)
+    skipped = Skipped()
+    examples = list(read(files, skipped=skipped))
+    if skipped:
+        print(f"{skipped.total():,} pairs are left out: they have an empty side", file=sys.stderr)
+    result: Any
+    if other is not None:
+        result = model.compare(other, examples, **options)
     else:
-        result = model.evaluate(files, bootstrap=bootstrap, **options)
+        result = model.evaluate(examples, bootstrap=1000 if bootstrap is None else bootstrap, **options)
     if as_json:
         print(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
     else:

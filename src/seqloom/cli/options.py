@@ -1,9 +1,12 @@
 """Options that several commands have."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
+
+if TYPE_CHECKING:
+    from seqloom.data.readers import Files, Format
 
 PAIRS = "train.{de,en}, or one TSV, JSONL or Parquet file"
 
@@ -20,6 +23,9 @@ Assignments = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Set anything, e.g. model.encoder.layers=2. Repeatable."),
 ]
+DataFormat = Annotated[
+    str | None, typer.Option("--format", help="Of --data: lines, tsv, jsonl or parquet; else by its name.")
+]
 Columns = Annotated[str | None, typer.Option(help="Columns of source and target: 0,1 or source,target.")]
 Header = Annotated[bool, typer.Option("--header", help="A TSV's first line names its columns.")]
 Search = Annotated[str | None, typer.Option(help="How answers are found: greedy, beam, sample, …; see below.")]
@@ -29,8 +35,13 @@ Engine = Annotated[str | None, typer.Option(help="What computes, if not PyTorch:
 Code = Annotated[Path | None, typer.Option(help="A Python file that registers parts of your own.")]
 
 
-def parsed_columns(text: str | None) -> list[str | int] | None:
-    """``0,1`` or ``source,target`` as the columns they name."""
-    if text is None:
-        return None
-    return [int(column) if column.strip().isdigit() else column.strip() for column in text.split(",")]
+def data_files(data: list[str], form: str | None, columns: str | None, header: bool) -> "Files":
+    """The files of --data; columns: ``0,1`` or ``source,target``."""
+    from seqloom.data.readers import Files, Format
+    from seqloom.errors import unknown
+
+    if form is not None and form not in get_args(Format):
+        raise unknown("format", form, get_args(Format))
+    names = None if columns is None else [column.strip() for column in columns.split(",")]
+    wanted = None if names is None else [int(name) if name.isdigit() else name for name in names]
+    return Files.of(data, format=cast("Format | None", form), columns=wanted, header=header)

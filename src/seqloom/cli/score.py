@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Average, Code, Columns, DataFiles, Device, Header, Runs, parsed_columns
+from seqloom.cli.options import Average, Code, Columns, DataFiles, DataFormat, Device, Header, Runs, data_files
 
 TOGETHER = 512
 """How many pairs are scored at a time."""
@@ -16,6 +16,7 @@ TOGETHER = 512
 def score(
     runs: Runs,
     data: DataFiles,
+    form: DataFormat = None,
     columns: Columns = None,
     header: Header = False,
     average: Average = None,
@@ -25,12 +26,12 @@ def score(
 ) -> None:
     """Print the log-probability of every target given its source, a line for a pair, END included."""
     from seqloom.api import load
-    from seqloom.data.readers import Files, read
+    from seqloom.data.readers import read
     from seqloom.registry import import_file
 
     if code is not None:
         import_file(code)
-    examples = read(Files.of(data, columns=parsed_columns(columns), header=header), empty="refuse")
+    examples = read(data_files(data, form, columns, header), empty="refuse")
     model = load(runs, average=average, device_name=device)
     while group := list(islice(examples, TOGETHER)):
         for example, found in zip(

@@ -61,20 +61,25 @@ def lines(path: str) -> Iterator[tuple[int, str]]:
 def opened(path: str) -> Iterator[BinaryIO]:
     """A file's bytes, uncompressed, or those of standard input."""
     if path == STDIN:
-        yield sys.stdin.buffer
+        if sys.stdin is sys.__stdin__ and sys.stdin is not None:
+            # A reader of its own: Python dies at its end of one that a thread still waits for.
+            with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
+                yield cast(BinaryIO, stream)
+        else:
+            yield sys.stdin.buffer
         return
     compression = COMPRESSED.get(Path(path).suffix.lower())
     try:
         if compression is None:
-            stream = cast(BinaryIO, open(path, "rb"))  # noqa: SIM115
+            opened_file = cast(BinaryIO, open(path, "rb"))  # noqa: SIM115
         else:
             import pyarrow as pa  # type: ignore[import-untyped]
 
-            stream = cast(BinaryIO, io.BufferedReader(pa.input_stream(path, compression=compression), 1 << 16))
+            opened_file = cast(BinaryIO, io.BufferedReader(pa.input_stream(path, compression=compression), 1 << 16))
     except OSError as error:
         raise InputError(f"{path} can't be opened: {error}") from None
-    with stream:
-        yield stream
+    with opened_file:
+        yield opened_file
 
 
 def _not_utf8(line: bytes, at: int) -> str:

@@ -286,7 +286,7 @@ def _parquet(files: Files) -> Iterator[Row]:
                 for values in zip(*(batch.column(column).to_pylist() for column in columns), strict=True):
                     number += 1
                     yield Row(_place(path, "row", number), values)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: can't be read as Parquet: {error}") from None
 
 

@@ -57,7 +57,14 @@ class Ensemble:
         members = [model.prepare(one) for model, one in zip(self.models, batches, strict=True)]
         if len({len(memory) for memory in members}) > 1:
             raise SizeError(f"batches of {[len(memory) for memory in members]} sentences: each needs the same ones")
-        return Memories(values=members[0].values, mask=members[0].mask, members=tuple(members))
+        first = members[0]
+        return Memories(
+            first.values,
+            first.mask,
+            longest=min((one.longest for one in members if one.longest is not None), default=None),
+            members=tuple(members),
+            same_steps=isinstance(batch, Batch),
+        )
 
     def start(self, memory: Memory) -> State:
         """The states of all models, in one."""
@@ -71,7 +78,7 @@ class Ensemble:
             log_probs.append(model.output.log_probs(step, one))
             weights.append(step.weights)
             states.append(step.state)
-        return Step(self._mean(log_probs), _mean_weights(weights), _together(states))
+        return Step(self._mean(log_probs), _mean_weights(weights, memory), _together(states))
 
     def __call__(self, inputs: Tensor, memory: Memory, *, weights: bool) -> Decoded:
         """All steps of a known target; the features are log-probabilities already, B T V."""
@@ -83,7 +90,7 @@ class Ensemble:
             log_probs_RV = model.output.log_probs(Step(decoded.features.flatten(0, 1), flat, State()), one)
             log_probs.append(log_probs_RV.view(*inputs.shape[:2], -1))
             seen.append(decoded.weights)
-        return Decoded(self._mean(log_probs), _mean_weights(seen))
+        return Decoded(self._mean(log_probs), _mean_weights(seen, memory))
 
     def _each(self, memory: Memory) -> Iterator[tuple[Member, Memory]]:
         """Every model with its own memory."""
@@ -123,9 +130,13 @@ class EnsembleOutput:
 
 @dataclass(frozen=True)
 class Memories(Memory):
-    """The memories of several models; itself it shows the first one's source."""
+    """The memories of several models; itself it shows the first one's source.
+
+    same_steps: whether all of them read the same batch, so that their attention is on the same steps.
+    """
 
     members: tuple[Memory, ...] = ()
+    same_steps: bool = True
 
     def select(self, sentences: Tensor) -> "Memories":
         members = tuple(memory.select(sentences) for memory in self.members)
@@ -141,8 +152,9 @@ def _of(state: State, m: int) -> State:
     return State({name.removeprefix(own): tensor for name, tensor in state.items() if name.startswith(own)})
 
 
-def _mean_weights(weights: Sequence[Tensor | None]) -> Tensor | None:
+def _mean_weights(weights: Sequence[Tensor | None], memory: Memory) -> Tensor | None:
+    assert isinstance(memory, Memories)
     there = [one for one in weights if one is not None]
-    if len(there) < len(weights) or len({one.shape for one in there}) > 1:
+    if not memory.same_steps or len(there) < len(weights) or len({one.shape for one in there}) > 1:
         return None
     return torch.stack(there).mean(0)

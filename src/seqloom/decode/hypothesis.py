@@ -18,6 +18,7 @@ class Hypothesis:
     weights: of attention, a row for every one of ``token_log_probs`` and a column for every real step of the source
         (or, where the model attends to its own past, of that); None without attention, or if not asked for.
     finished: whether END was reached; if not, the maximum length was, or nothing was allowed to follow.
+    on_source: whether attention is to the source.
     """
 
     tokens: list[int]
@@ -27,3 +28,4 @@ class Hypothesis:
     token_log_probs: list[float]
     weights: Tensor | None
     finished: bool
+    on_source: bool = True

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from seqloom.errors import OptionError
 
-Ratio = Annotated[float, Field(ge=0)]
+Ratio = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 """Tokens of the target per step of the source."""
 WITHOUT_SOURCE = 100
 """The maximum length where nothing is said and there is no source to go by."""
@@ -31,8 +31,8 @@ class Lengths:
         self.min_length, self.max_length = min_length, max_length
         self.min_ratio, self.max_ratio = min_ratio, max_ratio
 
-    def bounds(self, mask_BS: Tensor) -> tuple[Tensor, Tensor]:
-        """``least`` and ``most`` of every sentence."""
+    def bounds(self, mask_BS: Tensor, longest: int | None = None) -> tuple[Tensor, Tensor]:
+        """``least`` and ``most`` of every sentence; longest: what the model can write at all."""
         has_source = mask_BS.shape[1] > 0
         if not has_source and (self.min_ratio or self.max_ratio is not None):
             raise OptionError("min_ratio and max_ratio are relative to a source, and this model has none")
@@ -43,5 +43,7 @@ class Lengths:
             most_B = torch.full_like(S_B, self.max_length)
         else:
             most_B = 2 * S_B + 20 if has_source else torch.full_like(S_B, WITHOUT_SOURCE)
+        if longest is not None:
+            most_B = most_B.clamp(max=longest)
         least_B = (self.min_ratio * S_B).round().long().clamp(self.min_length)
         return least_B.minimum(most_B), most_B

@@ -29,6 +29,7 @@ class Masks:
     grammar: the tokens so far → the tokens that may follow. A function of all rows at once, since it is asked at
         every step.
     required: phrases that are in every finished answer, for each sentence; for search ``beam``.
+    numbers: what the sentences are called in errors; by default their places in the batch.
     """
 
     prefix: Sequence[Phrase] | None = None
@@ -37,6 +38,7 @@ class Masks:
     repetition_penalty: float = 1.0
     grammar: Grammar | None = None
     required: Sequence[Sequence[Phrase]] | None = None
+    numbers: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         if self.no_repeat is not None and self.no_repeat < 1:
@@ -68,6 +70,7 @@ class Masks:
             self,
             prefix=None if self.prefix is None else [self.prefix[s] for s in sentences],
             required=None if self.required is None else [self.required[s] for s in sentences],
+            numbers=sentences if self.numbers is None else [self.numbers[s] for s in sentences],
         )
 
 
@@ -93,7 +96,8 @@ class Masked:
             ("prefix", self.prefix_length_B.tolist()),
             ("required phrase", [max(map(len, phrases), default=0) for phrases in required]),
         ):
-            for sentence, (length, most) in enumerate(zip(lengths, most_B.tolist(), strict=True)):
+            numbers = range(len(most_B)) if self.masks.numbers is None else self.masks.numbers
+            for sentence, length, most in zip(numbers, lengths, most_B.tolist(), strict=True):
                 if length > most:
                     raise OptionError(
                         f"the {name} of sentence {sentence} has {length} tokens, and its answer may have {most}: "

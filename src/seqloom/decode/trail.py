@@ -82,6 +82,7 @@ class Trail:
                         token_log_probs=log_probs[e][:n],
                         weights=None if weights is None else weights[e, :n, : S if on_source else n].clone(),
                         finished=end.finished,
+                        on_source=on_source,
                     )
                 )
                 e += 1

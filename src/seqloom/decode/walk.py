@@ -91,7 +91,7 @@ class Walk:
         self.trail = Trail(B, keep_weights=weights)
         self.never = torch.tensor(never, device=device)
         sentence_B = torch.arange(B, device=device)
-        self.least_B, most_B = lengths.bounds(memory.mask)
+        self.least_B, most_B = lengths.bounds(memory.mask, memory.longest)
         self.masked = None if masks.idle else Masked(masks, B, device)
         if self.masked is not None:
             self.masked.check(most_B)
@@ -131,12 +131,21 @@ class Walk:
         row_X, token_X = row_BW.flatten(), chosen.token_BW.flatten()
         self.trail.add(row_X, self.node_R[row_X], token_X, log_probs_RV[row_X, token_X], step.weights)
         on_BW = (chosen.total_BW > IMPOSSIBLE) & (chosen.token_BW != END)
-        if self.rows.t >= self.first_limit or self.trail.some_finished or not bool(on_BW.all()):
+        if (
+            self.rows.t >= self.first_limit
+            or self.trail.some_finished
+            or not bool(on_BW.all())
+            or (self.masked is not None and bool(self._stuck(chosen).any()))
+        ):
             return self._go_on(step.state, chosen, row_X, self._settle(chosen, row_BW, on_BW, step.weights))
         if self.ranking.coverage:
             self._cover(step.weights)
         self._select(step.state, chosen, row_X, torch.arange(len(row_X), device=row_X.device).view_as(on_BW))
         return True
+
+    def _stuck(self, chosen: Choice) -> Tensor:
+        """Which rows nothing can follow, B K; fillers are none of them."""
+        return (self.rows.total_BK > IMPOSSIBLE) & ~(chosen.best_BK > IMPOSSIBLE)
 
     def _allowed(self, log_probs_RV: Tensor) -> Tensor:
         """The log-probabilities with −∞ for what may not follow.
@@ -171,7 +180,7 @@ class Walk:
         t, total_BK = self.rows.t, self.rows.total_BK
         ended_BW = (chosen.total_BW > IMPOSSIBLE) & (chosen.token_BW == END)
         at_limit_B1 = (self.rows.most_B == t)[:, None]
-        cut_BK = (total_BK > IMPOSSIBLE) & (at_limit_B1 | ~(chosen.best_BK > IMPOSSIBLE))
+        cut_BK = (total_BK > IMPOSSIBLE) & at_limit_B1 | self._stuck(chosen)
         if bool(cut_BK.any()):
             if bool((cut_BK & chosen.best_BK.isnan()).any()):
                 raise SeqloomError(

@@ -81,7 +81,9 @@ class EncoderDecoder(Autoregressive):
         encoded = self.encoder(x_BSE, mask, probe=within(probe, "encoder."))
         values_BSH = reverse(encoded.values, mask) if self.source.reverse else encoded.values
         keys = self.decoder.prepare(values_BSH)
-        return Memory(values_BSH, mask, keys, encoded.summary, encoded.final, batch.source)
+        return Memory(
+            values_BSH, mask, keys, encoded.summary, encoded.final, batch.source, longest=self.decoder.longest
+        )
 
     def start(self, memory: Memory) -> State:
         return self.decoder.start(memory, self.bridge(memory))

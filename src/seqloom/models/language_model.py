@@ -35,7 +35,8 @@ class LanguageModel(Autoregressive):
             raise InputError("a language model needs a batch with a target and no source")
         B = len(batch.target_mask)
         parameter = next(self.parameters())
-        return Memory(parameter.new_zeros(B, 0, 0), batch.target_mask.new_zeros(B, 0))
+        mask_BS = batch.target_mask.new_zeros(B, 0)
+        return Memory(parameter.new_zeros(B, 0, 0), mask_BS, longest=self.decoder.longest)
 
     def start(self, memory: Memory) -> State:
         return self.decoder.start(memory, None)

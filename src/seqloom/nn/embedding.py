@@ -15,7 +15,10 @@ Deviation = Annotated[float, Field(ge=0)]
 
 
 class Embedding(nn.Embedding):
-    """One learned vector per symbol of a vocabulary, with a variance of 1/size; PAD's is zero and does not learn."""
+    """One learned vector per symbol of a vocabulary, with a variance of 1/size.
+
+    PAD's is zero, and as an embedding does not learn; where an output is tied to this table, its softmax moves it.
+    """
 
     def __init__(self, vocabulary: int, size: int) -> None:
         super().__init__(vocabulary, size, padding_idx=PAD)

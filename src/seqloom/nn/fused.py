@@ -17,7 +17,7 @@ def lstm(x_BSE: Tensor, h_BH: Tensor, c_BH: Tensor, weights: Weights) -> tuple[T
     if torch.onnx.is_in_onnx_export():
         h_BSH, (_, last_c) = _in_onnx("LSTM", x_BSE, (h_BH, c_BH), weights, order=(0, 3, 1, 2))
         return h_BSH, last_c
-    start = (h_BH[None], c_BH[None])
+    start = (_first(h_BH), _first(c_BH))
     h_BSH, _, c_1BH = torch.lstm(x_BSE, start, list(weights), True, 1, 0.0, torch.is_grad_enabled(), False, True)
     return h_BSH, c_1BH[0]
 
@@ -26,14 +26,19 @@ def gru(x_BSE: Tensor, h_BH: Tensor, weights: Weights) -> Tensor:
     """h of every step; gates: reset, update, candidate."""
     if torch.onnx.is_in_onnx_export():
         return _in_onnx("GRU", x_BSE, (h_BH,), weights, order=(1, 0, 2), linear_before_reset=1)[0]
-    return torch.gru(x_BSE, h_BH[None], list(weights), True, 1, 0.0, torch.is_grad_enabled(), False, True)[0]
+    return torch.gru(x_BSE, _first(h_BH), list(weights), True, 1, 0.0, torch.is_grad_enabled(), False, True)[0]
 
 
 def elman(x_BSE: Tensor, h_BH: Tensor, weights: Weights) -> Tensor:
     """h of every step, with tanh."""
     if torch.onnx.is_in_onnx_export():
         return _in_onnx("RNN", x_BSE, (h_BH,), weights, order=(0,))[0]
-    return torch.rnn_tanh(x_BSE, h_BH[None], list(weights), True, 1, 0.0, torch.is_grad_enabled(), False, True)[0]
+    return torch.rnn_tanh(x_BSE, _first(h_BH), list(weights), True, 1, 0.0, torch.is_grad_enabled(), False, True)[0]
+
+
+def _first(state_BH: Tensor) -> Tensor:
+    """The state of the one layer, 1 B H, in one piece: on a GPU nothing else is taken."""
+    return state_BH.contiguous()[None]
 
 
 def _in_onnx(

@@ -23,6 +23,7 @@ class Memory:
     summary: B H, the whole source as one vector.
     final: for every layer of a recurrent encoder, the state after its last step, directions side by side.
     source: B S, the source's ids where it has any.
+    longest: how many tokens an answer can have, where the decoder knows no more positions; None: any number.
     """
 
     values: Tensor
@@ -31,6 +32,7 @@ class Memory:
     summary: Tensor | None = None
     final: tuple[CellState, ...] | None = None
     source: Tensor | None = None
+    longest: int | None = None
 
     def __len__(self) -> int:
         """The number of sentences."""

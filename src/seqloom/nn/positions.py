@@ -24,7 +24,12 @@ def check_pairs(size: int) -> None:
 
 
 class Positions(nn.Module):
-    """Adds to every step a vector that tells its position; size: that of the steps."""
+    """Adds to every step a vector that tells its position; size: that of the steps.
+
+    longest: how many positions there are; None: any number.
+    """
+
+    longest: int | None = None
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -64,6 +69,7 @@ class Learned(Positions):
 
     def __init__(self, size: int, *, longest: Count = 512) -> None:
         super().__init__(size)
+        self.longest = longest
         self.table = nn.Parameter(torch.randn(longest, size) * 0.02)
 
     def forward(self, x_BTH: Tensor, start: int = 0) -> Tensor:

@@ -1,5 +1,6 @@
 """``Answer``: one answer to one source, with all that speaks for it; ``Score``: what a model thinks of a target."""
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,7 +86,7 @@ class Answer:
             "tokens": self.tokens,
             "log_prob": round(self.log_prob, DIGITS),
             "token_log_probs": _rounded(self.token_log_probs),
-            "value": round(self.value, DIGITS),
+            "value": round(self.value, DIGITS) if math.isfinite(self.value) else None,  # JSON has no −∞
             "formula": self.formula,
             "finished": self.finished,
             "alignment": self.alignment,

@@ -69,6 +69,7 @@ class Constraints:
             repetition_penalty=self.repetition_penalty,
             grammar=for_tokens(self.grammar, writer) if isinstance(self.grammar, TextGrammar) else self.grammar,
             required=[_writable("require", phrases, writer) for phrases in required],
+            numbers=rows,
         )
 
 

@@ -131,7 +131,12 @@ class Predictor:
         """The ids of all sources, by every reader that there is; and the networks are made ready for use."""
         for network in self.networks:
             network.eval()
-        return [reader.encode(sources) for reader in self.readers or [self.tokenizers.source]]
+        read = [reader.encode(sources) for reader in self.readers or [self.tokenizers.source]]
+        for row, source in enumerate(sources):
+            if not source.strip() or not all(ids[row] for ids in read):  # for one of them it is blank: for all
+                for ids in read:
+                    ids[row] = []
+        return read
 
     def _batch(
         self, rows: Sequence[int], read: Sequence[Sequence[list[int]]], targets: Sequence[list[int]] | None = None
@@ -166,7 +171,7 @@ def _answer(hypothesis: Hypothesis, read: list[str], read_words: list[int], writ
         formula=hypothesis.formula,
         finished=hypothesis.finished,
         source_tokens=read,
-        weights=hypothesis.weights,
+        weights=hypothesis.weights if hypothesis.on_source else None,
         word_numbers=(read_words, _word_numbers(hypothesis.tokens, writer)),
     )
 

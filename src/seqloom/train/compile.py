@@ -1,5 +1,6 @@
 """The corpus of a run: compiled from its files when it begins, or prepared before."""
 
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -25,10 +26,20 @@ def compiled(
         raise OptionError("there is nothing to train on: give --train, or data.train in the configuration")
     if train is not None or data.train is None or len(data.train) != 1 or not Path(data.train[0]).is_dir():
         return compile_corpus(config, folder.data, display=display, train=train, dev=dev)
-    prepared = Prepared.open(Path(data.train[0]))
+    name = data.train[0]
+    prepared = Prepared.open(Path(name))
     if prepared.dev is None:
-        raise OptionError(f"{data.train[0]} has no dev set to judge by: prepare it again")
-    data.train = [str(Path(data.train[0]).resolve())]
+        raise OptionError(f"{name} has no dev set to judge by: prepare it again")
+    if dev is not None or data.dev is not None:
+        raise OptionError(
+            f"{name} is a prepared corpus with a dev set of its own: leave out --dev, or prepare it anew"
+        )
+    for side, tokenizer in (("source", prepared.tokenizers.source), ("target", prepared.tokenizers.target)):
+        if getattr(data, side) not in (None, tokenizer.spec):
+            raise OptionError(f"{name} is a prepared corpus, its tokens are made: leave out data.{side}")
+    if folder.data.exists():  # of a run in this folder that was stopped early: it would be taken for this run's own
+        shutil.rmtree(folder.data)
+    data.train = [str(Path(name).resolve())]
     data.source, data.target = prepared.tokenizers.source.spec, prepared.tokenizers.target.spec
     data.shared = prepared.tokenizers.shared
     return prepared

@@ -85,6 +85,11 @@ class RunFolder:
         if any(name not in early and not name.startswith(".") for name in there):  # hidden: what a kill leaves
             raise OptionError(f"{self.path} is there and is not a run: choose another --out, or remove it")
 
+    def sweep(self) -> None:
+        """Remove what a kill left half-written."""
+        for part in self.path.rglob(".*.part"):
+            part.unlink()
+
     def write_config(self, config: Config, command: str) -> None:
         """Keep the resolved configuration, and the command that made it."""
         write(self.config, f"# {' '.join(command.split())}\n{to_yaml(config.model_dump(mode='json'))}")

@@ -5,8 +5,10 @@ and tables, embeddings among them. Biases and the gains of layer norm, which hav
 them does not make a model simpler.
 """
 
+import inspect
 from typing import Annotated, Any
 
+import torch
 from pydantic import Field
 from torch import nn, optim
 
@@ -17,6 +19,19 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Memory = Annotated[float, Field(ge=0, lt=1)]
 """How much of a running mean stays at a step."""
+
+
+def plain(kind: type[optim.Optimizer], groups: list[dict[str, Any]], **options: Any) -> optim.Optimizer:
+    """An optimiser of PyTorch's without the decorators that keep PyTorch's compiler away from it.
+
+    They import that compiler to do so, and that takes longer than to import all of seqloom. Nothing here gives it an
+    optimiser to compile.
+    """
+    decorated = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+    methods: dict[str, Any] = {name: inspect.unwrap(getattr(kind, name)) for name in decorated}
+    methods["step"] = torch.no_grad()(inspect.unwrap(kind.step))
+    made: optim.Optimizer = type(kind.__name__, (kind,), methods)(groups, **options)
+    return made
 
 
 class Optimiser:
@@ -70,7 +85,7 @@ class Adam(Optimiser):
         self.epsilon = epsilon
 
     def build(self, model: nn.Module) -> optim.Optimizer:
-        return optim.Adam(self.groups(model), lr=self.rate, betas=self.betas, eps=self.epsilon, fused=True)
+        return plain(optim.Adam, self.groups(model), lr=self.rate, betas=self.betas, eps=self.epsilon, fused=True)
 
 
 @register("optimiser", "adamw")
@@ -96,7 +111,7 @@ class AdamW(Adam):
         super().__init__(rate=rate, betas=betas, epsilon=epsilon, weight_decay=weight_decay)
 
     def build(self, model: nn.Module) -> optim.Optimizer:
-        return optim.AdamW(self.groups(model), lr=self.rate, betas=self.betas, eps=self.epsilon, fused=True)
+        return plain(optim.AdamW, self.groups(model), lr=self.rate, betas=self.betas, eps=self.epsilon, fused=True)
 
 
 @register("optimiser", "sgd")
@@ -127,7 +142,7 @@ class SGD(Optimiser):
 
     def build(self, model: nn.Module) -> optim.Optimizer:
         groups = self.groups(model)
-        return optim.SGD(groups, lr=self.rate, momentum=self.momentum, nesterov=self.nesterov, fused=True)
+        return plain(optim.SGD, groups, lr=self.rate, momentum=self.momentum, nesterov=self.nesterov, fused=True)
 
 
 @register("optimiser", "adadelta")
@@ -157,4 +172,4 @@ class Adadelta(Optimiser):
         self.epsilon = epsilon
 
     def build(self, model: nn.Module) -> optim.Optimizer:
-        return optim.Adadelta(self.groups(model), lr=self.rate, rho=self.rho, eps=self.epsilon, foreach=True)
+        return plain(optim.Adadelta, self.groups(model), lr=self.rate, rho=self.rho, eps=self.epsilon, foreach=True)

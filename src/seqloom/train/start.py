@@ -10,6 +10,7 @@ import torch
 from seqloom.config import Config, make_config
 from seqloom.data.batches import Batching
 from seqloom.data.prepare import Prepared
+from seqloom.data.tokenizers import Tokenizers
 from seqloom.errors import OptionError
 from seqloom.files import write
 from seqloom.metrics import Metric
@@ -45,6 +46,7 @@ def train(
     folder = RunFolder(out)
     folder.check_free()
     check_model(config)
+    build("search", config.search)  # it is needed at the end of training: what is wrong with it is said now
     prepared = compiled(config, folder, display, train_examples, dev_examples)
     pairs = len(prepared.train)
     said = choose(config, pairs)
@@ -64,9 +66,16 @@ def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFol
     """Go on with a run where its last checkpoint is; ``changes`` may lengthen it."""
     folder = RunFolder(out)
     config = folder.read_config()
+    if folder.weights.exists() and not folder.checkpoint.exists():
+        raise OptionError(f"{folder.checkpoint} is gone, and nothing can go on without it: train a new run")
     if changes:
         config = lengthened(config, changes)
+    build("search", config.search)
     prepared = Prepared.open(prepared_folder(config, folder))
+    began, now = Tokenizers.load(folder.tokenizer), prepared.tokenizers
+    if any(a.to_json() != b.to_json() for a, b in ((began.source, now.source), (began.target, now.target))):
+        raise OptionError(f"{prepared.folder} was prepared anew, with other tokens than this run began with")
+    folder.sweep()
     network = make_network(config, prepared)
     batches = batching(prepared.train, config.train, config.seed)
     if config.train.updates is None:

@@ -35,7 +35,7 @@ class BytePair(Subword):
     Paper: Sennrich, Haddow and Birch, 2016.
 
     size: the most tokens the vocabulary may have, special symbols included.
-    min_count: how often a pair must occur to become a token.
+    min_count: how often a pair must occur to become a token: of rarer ones a model learns little.
     lowercase: whether case is dropped.
     normalise: the Unicode form that text is brought to.
     """
@@ -46,7 +46,7 @@ class BytePair(Subword):
         self,
         *,
         size: Count = 8000,
-        min_count: Count = 2,
+        min_count: Count = 10,
         lowercase: bool = False,
         normalise: Form | None = "nfc",
     ) -> None:

@@ -29,12 +29,14 @@ class Decoder(nn.Module):
     first: the shape of the first state that a bridge may give; None where there is none to give.
     reads: what of the memory it reads, of ``values`` and ``summary``.
     learns_first: whether it has a learned first state of its own.
+    longest: how many tokens a target can have, END not counted; None: any number.
     """
 
     output_size: int
     first: StateShape | None = None
     reads: frozenset[str] = frozenset()
     learns_first: bool = False
+    longest: int | None = None
 
     def prepare(self, values_BSH: Tensor) -> dict[str, Tensor]:
         """What this decoder's attentions can compute of the values before the first step, by name."""

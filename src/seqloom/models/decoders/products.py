@@ -28,9 +28,13 @@ class DirectProducts:
         cell = cast(Cell, self.cells[n])
         z = cell.project(below)
         for block, x in enumerate(more, start=1):
-            z = cell.add(z, x, block)
+            z = self.add(n, z, x, block)
         step: tuple[Tensor, CellState] = cell(z, past, probe)
         return step
+
+    def add(self, n: int, z: Tensor, x: Tensor, block: int) -> Tensor:
+        """z plus what input number ``block`` of layer n contributes."""
+        return cast(Cell, self.cells[n]).add(z, x, block)
 
     def context(self, weights_BKS: Tensor, values_BSH: Tensor) -> Tensor:
         """What attention sees, B K H."""
@@ -67,16 +71,9 @@ class FoldedProducts(DirectProducts):
             weights.append(readout.linear.weight[:, -values_BSH.shape[2] :])
         return values_BSH @ torch.cat(weights).t()
 
-    def cell(
-        self, n: int, below: Tensor, more: Sequence[Tensor], past: CellState, probe: Probe
-    ) -> tuple[Tensor, CellState]:
-        cell = cast(Cell, self.cells[n])
-        z = cell.project(below)
-        for block, x in enumerate(more, start=1):
-            folded = n == 0 and block == 1 and self.into_cell
-            z = z + x[:, : z.shape[1]] if folded else cell.add(z, x, block)
-        step: tuple[Tensor, CellState] = cell(z, past, probe)
-        return step
+    def add(self, n: int, z: Tensor, x: Tensor, block: int) -> Tensor:
+        folded = n == 0 and block == 1 and self.into_cell
+        return z + x[:, : z.shape[1]] if folded else super().add(n, z, x, block)
 
     def context(self, weights_BKS: Tensor, values_BSH: Tensor) -> Tensor:
         return weights_BKS @ self.folded_BSX

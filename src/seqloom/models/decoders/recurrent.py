@@ -151,7 +151,7 @@ class RecurrentDecoder(Decoder):
 
     def step(self, e_RE: Tensor, state: State, memory: Memory, *, probe: Probe = silent) -> Step:
         products = DirectProducts(self.cells, self.readout)
-        if "folded" in memory.keys:
+        if "folded" in memory.keys and not torch.is_grad_enabled():  # it has no gradient of the weights in it
             folded_BSX = memory.keys["folded"]
             products = FoldedProducts(self.cells, self.readout, folded_BSX, into_cell=self._into_cell)
         wired, new = self._advance(e_RE, products, state, memory, probe)

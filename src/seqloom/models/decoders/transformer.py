@@ -50,6 +50,8 @@ class TransformerDecoder(Decoder):
         E = surroundings.input_size
         self.adapt = nn.Identity() if size == E else nn.Linear(E, size, bias=False)
         self.positions: Positions = build("positions", positions, size)
+        if self.positions.longest is not None:
+            self.longest = self.positions.longest - 1  # START has the first
         self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(
             DecoderLayer(size, heads, feed_forward or 4 * size, norm, activation, dropout, surroundings.value_size)
