@@ -13,6 +13,7 @@ from seqloom import build_model
 from seqloom.batch import PAD, START, Batch
 from seqloom.decode.beam import Beam
 from seqloom.decode.greedy import Greedy
+from seqloom.nn.layout import for_few_rows
 from seqloom.nn.positions import sinusoids
 
 NEVER = -1e4
@@ -37,6 +38,7 @@ def build(model: str, vocabulary: int, sizes: dict[str, Any]) -> Any:
     ).eval()
     with torch.no_grad():
         made.output.bias[[PAD, START]] = NEVER
+    for_few_rows(made.decoder, made.output)  # as a run is, once it is loaded
     return made
 
 

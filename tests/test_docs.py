@@ -35,7 +35,8 @@ def own_registry(monkeypatch):
 
 @pytest.mark.usefixtures("own_registry")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_runs_and_prints_what_the_page_shows(page):
+def test_python_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a run that it keeps stays there
     printed = io.StringIO()
     namespace = {"__name__": "page"}
     with contextlib.redirect_stdout(printed):

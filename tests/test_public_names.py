@@ -48,3 +48,28 @@ def test_all_of_them_at_once():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="'seqloom' has no attribute 'modle'"):
         _ = seqloom.modle
+
+
+PACKAGES = sorted(
+    ".".join(("seqloom", *path.relative_to(Path(seqloom.__file__).parent).parent.parts))
+    for path in Path(seqloom.__file__).parent.rglob("*/__init__.py")
+    if "__all__" in path.read_text(encoding="utf-8")
+)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_names_what_it_shows(package):
+    """Sorted, each once, and all that its ``__init__`` imports from its own modules."""
+    module = import_module(package)
+    assert module.__all__ == sorted(set(module.__all__))
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    imported = {
+        alias.asname or alias.name
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(package)
+        for alias in node.names
+    }
+    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    public = {name for name in imported | defined if not name.startswith("_")}
+    assert public <= set(module.__all__), "what is shown and not named"
+    assert all(hasattr(module, name) for name in module.__all__)

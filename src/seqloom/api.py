@@ -12,13 +12,15 @@ from seqloom.decode import Search
 from seqloom.decode.ensemble import Ensemble
 from seqloom.errors import InputError, OptionError, SeqloomError, unknown
 from seqloom.metrics import Answers, Comparison, Metric, Report, compare, evaluate
+from seqloom.nn.layout import for_few_rows
 from seqloom.predictor import Answer, Constraints, Predictor, Score
 from seqloom.registry import Spec, build, check, find, parts, split
 from seqloom.registry import options as options_of
 from seqloom.train.display import Display, display_for
 from seqloom.train.folder import RunFolder
 from seqloom.train.judge import fitting
-from seqloom.train.start import device, load_network, train
+from seqloom.train.start import device as device_named
+from seqloom.train.start import load_network, train
 
 Folder = str | Path
 Pairs = Sequence[tuple[str, str]] | Sequence[Example]
@@ -151,7 +153,7 @@ def load(
     folder: Folder | Sequence[Folder],
     *,
     average: str | None = None,
-    device_name: str = "auto",
+    device: str = "auto",
     engine: str | None = None,
 ) -> Model:
     """The trained model of a run's folder; of several, all of them as one: an ensemble.
@@ -159,12 +161,13 @@ def load(
     The runs of an ensemble write the same tokens. Its configuration is that of the first.
 
     average: what an ensemble averages: ``probabilities`` (by default) or ``log_probabilities``.
+    device: ``cpu``, ``cuda``, …; ``auto`` is the best that is there.
     engine: what computes: by default PyTorch; ``onnx`` or ``onnx-int8``, for which the run must have been exported.
     """
     folders = [folder] if isinstance(folder, str | Path) else list(folder)
     if not folders:
         raise OptionError("no run is named")
-    models = [_load(one, device_name, engine) for one in folders]
+    models = [_load(one, device, engine) for one in folders]
     first = models[0]
     if len(models) == 1:
         if average is not None:
@@ -183,7 +186,7 @@ def load(
     return Model(first.config, first.tokenizers, Predictor(ensemble, first.tokenizers, () if alike else readers))
 
 
-def _load(folder: Folder, device_name: str, engine: str | None) -> Model:
+def _load(folder: Folder, device: str, engine: str | None) -> Model:
     run = RunFolder(Path(folder))
     config = run.read_config()
     if not run.weights.exists():
@@ -192,10 +195,11 @@ def _load(folder: Folder, device_name: str, engine: str | None) -> Model:
     if engine is not None:
         from seqloom.export import load_engine
 
-        if device_name not in ("auto", "cpu"):
-            raise OptionError(f"engine {engine!r} computes on the CPU, not on {device_name}")
+        if device not in ("auto", "cpu"):
+            raise OptionError(f"engine {engine!r} computes on the CPU, not on {device}")
         return Model(config, tokenizers, Predictor(load_engine(run.path, engine), tokenizers))
-    network = load_network(run, config, len(tokenizers.source), len(tokenizers.target)).to(device(device_name))
+    network = load_network(run, config, len(tokenizers.source), len(tokenizers.target)).to(device_named(device))
+    for_few_rows(network.decoder, network.output)
     return Model(config, tokenizers, Predictor(network, tokenizers))
 
 

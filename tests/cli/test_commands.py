@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from seqloom import preset_names
 from seqloom.cli import app
 from seqloom.cli.files import gathered
-from seqloom.config import make_config
+from seqloom.config import Config, DataConfig, TrainConfig, make_config
 from seqloom.errors import SeqloomError
 from tests.train.small import PAIRS
 
@@ -138,6 +138,10 @@ def test_a_printed_configuration_is_complete_and_can_be_read_back(preset, capsys
     assert config.train.optimiser["rate"] > 0
     explained = [line for line in printed.splitlines() if "#" in line]
     assert len(explained) > 60
+    there = YAML(typ="safe").load(printed)
+    assert set(there) == set(Config.model_fields)
+    assert set(there["data"]) == set(DataConfig.model_fields)
+    assert set(there["train"]) == set(TrainConfig.model_fields)
     assert all(len(line) <= 118 for line in printed.splitlines())
 
 
@@ -235,7 +239,10 @@ def test_runs_with_other_tokens_can_be_compared(trained, files, tmp_path, capsys
         "evaluate", str(trained), "--against", str(tmp_path / "r"), "--data", f"{files}/test.tsv", "--json",
         capsys=capsys,
     )  # fmt: skip
-    assert "exact" in json.dumps(json.loads(text))
+    found = json.loads(text)
+    assert found["names"] == [str(trained), str(tmp_path / "r")]
+    assert "exact" in text
+    assert "token_accuracy" not in text
 
 
 def test_a_comparison_reads_a_pipe_once(trained, files, monkeypatch, capsys):
@@ -276,3 +283,34 @@ def test_an_error_while_more_is_awaited_ends_in_order(trained, tmp_path):
         process.stdin.flush()
         assert process.wait(timeout=60) == 2
         assert "Fatal" not in process.stderr.read()
+
+
+@pytest.mark.parametrize("typed", ["train.optimiser=adan", "train.schedule=cosin", "train.metric=blue"])
+def test_parts_of_training_are_refused_before_the_data_is_read(typed, tmp_path, capsys):
+    with pytest.raises(SeqloomError, match="did you mean"):
+        run("train", "--train", "nowhere.tsv", "--out", str(tmp_path / "r"), "--set", typed, capsys=capsys)
+
+
+def test_a_run_tells_what_it_was_trained_on(trained, files):
+    text = (trained / "README.md").read_text(encoding="utf-8")
+    assert f"- train: {files}/train.source, {files}/train.target" in text
+
+
+def test_evaluation_takes_constraints_as_prediction_does(trained, files, capsys):
+    """Text stays text, and what is repeatable is kept whole."""
+    typed = (
+        "evaluate",
+        str(trained),
+        "--data",
+        f"{files}/test.tsv",
+        "--metric",
+        "exact",
+        "--bootstrap",
+        "0",
+        "--json",
+    )
+    free = json.loads(run(*typed, capsys=capsys))
+    words = [word for letter in "klmn" for word in ("--forbid", letter)]
+    bound = json.loads(run(*typed, *words, capsys=capsys))
+    assert bound["metrics"]["exact"]["value"] == 0.0
+    assert free["metrics"]["exact"]["value"] >= 0.0

@@ -3,6 +3,7 @@
 import pytest
 
 from seqloom.data.holdout import hold_out
+from seqloom.data.prepare import prepare
 from seqloom.data.readers import Example, Files
 from seqloom.errors import InputError
 
@@ -31,3 +32,13 @@ def test_the_seed_decides():
 def test_too_few_are_refused():
     with pytest.raises(InputError, match="3 pairs are too few"):
         hold_out(EXAMPLES[:3], seed=1)
+
+
+def test_what_is_left_is_known_by_its_file_and_by_what_was_skipped(tmp_path):
+    """The facts of a corpus name both, whether the dev set was held out or given."""
+    path = tmp_path / "t.tsv"
+    path.write_text("".join(f"{e.source}\t{e.target}\n" for e in EXAMPLES) + "\tx\n", encoding="utf-8")
+    left, dev = hold_out(Files.of(str(path)), seed=1)
+    facts = prepare(tmp_path / "corpus", left, dev, source="character", target="character").facts["train"]
+    assert [file["path"] for file in facts["files"]] == [str(path)]
+    assert facts["skipped"] == {"empty": 1}

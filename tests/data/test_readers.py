@@ -205,3 +205,12 @@ def test_a_damaged_page_of_parquet_is_the_persons_file_not_a_bug(tmp_path):
     path.write_bytes(bytes(data))
     with pytest.raises(InputError, match="can't be read as Parquet"):
         list(read(Files.of(str(path))))
+
+
+def test_a_text_of_parquet_that_is_not_utf8_is_named(tmp_path):
+    path = tmp_path / "t.parquet"
+    texts = pa.array([b"a", b"\xff\xfe"]).cast(pa.binary())
+    broken = pa.StringArray.from_buffers(2, texts.buffers()[1], texts.buffers()[2])
+    pq.write_table(pa.table({"source": broken, "target": ["b", "b"]}), path)
+    with pytest.raises(InputError, match="row 2: a text that is not UTF-8"):
+        list(read(Files.of(str(path))))

@@ -218,3 +218,14 @@ def test_early_stopping_waits_for_what_is_long_and_better(normalisation):
     table[1:7, :, 4], table[7:, :, END] = 1.0, 1.0
     (found,) = Beam(width=2, normalisation=normalisation, max_length=9)(TableModel(table), Batch.of(None, [[0]]))
     assert found[0].tokens == [3, *[4] * 6]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3, 1.7])
+def test_alpha_is_the_power_of_wu(alpha):
+    (found,) = Beam(width=400, n_best=400, max_length=4, normalisation="wu", alpha=alpha)(
+        TableModel(drawn(5)), Batch.of(None, [[0]])
+    )
+    assert len({len(h.tokens) for h in found}) > 3
+    for h in found:
+        assert h.value == pytest.approx(h.log_prob / ((5 + len(h.tokens) + 1) / 6) ** alpha, abs=1e-10)
+    assert [h.value for h in found] == sorted((h.value for h in found), reverse=True)

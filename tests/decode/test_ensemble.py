@@ -54,15 +54,18 @@ def test_all_answers_have_the_probability_of_the_average(average):
 def test_a_sentence_alone_is_what_it_is_in_a_batch_and_as_it_is_scored(average, search):
     ensemble = Ensemble([*mixed(9), real_model("sutskever", vocabulary=9)], average=average)
     found = search(ensemble, Batch.of(None, SOURCES), masks=Masks(no_repeat=3))
+    ended = 0
     for source, answers in zip(SOURCES, found, strict=True):
         (alone,) = search(ensemble, Batch.of(None, [source]), masks=Masks(no_repeat=3))
         assert [h.tokens for h in answers] == [h.tokens for h in alone]
         for h, other in zip(answers, alone, strict=True):
             assert h.weights is None
             assert h.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-10)
+            ended += h.finished
             if h.finished:
                 scored = score(ensemble, Batch.of([h.tokens], [source]))
                 assert scored.log_probs[0].tolist() == pytest.approx(h.token_log_probs, abs=1e-10)
+    assert ended
 
 
 def test_one_model_and_twice_the_same_are_the_model():

@@ -297,3 +297,11 @@ def test_learned_positions_bound_an_answer():
     ((best,),) = Greedy()(model, Batch.of(None, [[4, 5]]))
     assert len(best.tokens) == 5
     assert not best.finished
+
+
+def test_a_least_length_lifts_the_maximum_that_nobody_set():
+    model = TableModel(BY_HAND)
+    ((best,),) = Greedy(min_length=90)(model, Batch.of(None, [[0]]))
+    assert len(best.tokens) == 90
+    ((best,),) = Greedy(min_length=90, max_ratio=30.0)(model, Batch.of(None, [[0]]))
+    assert len(best.tokens) == 30, "a maximum that was set holds"

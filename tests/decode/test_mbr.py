@@ -42,12 +42,22 @@ def fewer_errors(one, other) -> float:
     return -100 * Levenshtein.distance(one, other) / len(other) if other else -100.0 * bool(one)
 
 
+def shared_letters(answer: str, right: str) -> float:
+    """A function of one's own: how many letters of the answer are right, and not the other way round."""
+    return sum(letter in right for letter in answer) / (1 + len(answer))
+
+
 @pytest.mark.parametrize(
     ("options", "utility", "formula"),
     [
         ({}, plain_f, "mean n-gram F with the samples"),
         ({"metric": "chrf"}, chrf, "mean chrf with the samples"),
         ({"metric": "ser"}, fewer_errors, "mean −ser with the samples"),
+        (
+            {"metric": shared_letters},
+            lambda a, b: shared_letters(read(a), read(b)),
+            "mean shared_letters with the samples",
+        ),
     ],
 )
 def test_the_answer_most_like_all_samples(options, utility, formula):

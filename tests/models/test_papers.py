@@ -191,3 +191,72 @@ def test_transformer_layer_order(built):
     W_1, W_2 = layer.feed_forward[0], layer.feed_forward[3]
     x = layer.feed_path.norm(x + W_2(W_1(x).clamp(min=0)))
     assert_close(model.prepare(Batch.of([TARGET], [SOURCE])).values[0], x, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("norm", ["before", "after"])
+def test_transformer(built, norm):
+    """The whole of it on torch.nn's layers, with embeddings and positions written out."""
+    settings = {f"{part}.{name}": value for part in ("encoder", "decoder")
+                for name, value in (("layers", 2), ("heads", 2), ("feed_forward", 6), ("norm", norm))}  # fmt: skip
+    model = built("transformer", **settings)
+
+    def placed(e):
+        t, i = torch.arange(len(e), dtype=torch.double)[:, None], torch.arange(0, H, 2, dtype=torch.double)
+        angles = t / 10000 ** (i / H)
+        return e * H**0.5 + torch.stack((angles.sin(), angles.cos()), -1).flatten(1)
+
+    def stack(ours, kind, *more):
+        layers = []
+        for layer in ours.layers:
+            theirs = kind(H, 2, 6, dropout=0.0, batch_first=True, norm_first=norm == "before", dtype=torch.double)
+            attentions = [(layer.self_attention, theirs.self_attn)]
+            paths = [layer.self_path, layer.feed_path]
+            if more:
+                attentions.append((layer.cross_attention, theirs.multihead_attn))
+                paths.insert(1, layer.cross_path)
+            for mine, yours in attentions:
+                key_bias = torch.zeros(H, dtype=torch.double)
+                yours.in_proj_weight.data = torch.cat([mine.query.weight, mine.key.weight, mine.value.weight])
+                yours.in_proj_bias.data = torch.cat([mine.query.bias, key_bias, mine.value.bias])
+                yours.out_proj.load_state_dict(mine.out.state_dict())
+            theirs.linear1.load_state_dict(layer.feed_forward[0].state_dict())
+            theirs.linear2.load_state_dict(layer.feed_forward[-1].state_dict())
+            for n, path in enumerate(paths, start=1):
+                getattr(theirs, f"norm{n}").load_state_dict(path.norm.state_dict())
+            layers.append(theirs.eval().requires_grad_(False))
+        return layers
+
+    x, y = (placed(e)[None] for e in embedded(model))
+    for layer in stack(model.encoder, torch.nn.TransformerEncoderLayer):
+        x = layer(x)
+    if norm == "before":
+        x = torch.nn.functional.layer_norm(x, (H,), model.encoder.norm.weight, model.encoder.norm.bias)
+    later = torch.ones(y.shape[1], y.shape[1], dtype=torch.bool).triu(1)
+    for layer in stack(model.decoder, torch.nn.TransformerDecoderLayer, x):
+        y = layer(y, x, tgt_mask=later)
+    if norm == "before":
+        y = torch.nn.functional.layer_norm(y, (H,), model.decoder.norm.weight, model.decoder.norm.bias)
+    weight = model.output.output_weight
+    assert_close(logits(model), y[0] @ weight.t() + model.output.bias, rtol=0, atol=1e-10)
+
+
+def test_context_into_the_layer_above(built):
+    """The first layer's state asks, and the second layer reads [s¹; a]."""
+    model = built("luong", **{"decoder.into": "above", "decoder.input_feeding": False, "decoder.readout": "state"})
+    x, y = embedded(model)
+    cells = list(model.encoder.recurrent.cells)
+    states, source = zero_states(cells), []
+    for x_t in x:
+        h, states = lstm_stack(cells, x_t, states)
+        source.append(h)
+    W_a = model.decoder.attention.score.weight
+    below, above = model.decoder.cells
+    first, second = states
+    expected = []
+    for y_t in y:
+        first = lstm(below, y_t, first)
+        scores = torch.stack([first[0] @ W_a @ h_s for h_s in source])
+        c_t = sum(a * h_s for a, h_s in zip(scores.softmax(0), source, strict=True))
+        second = lstm(above, torch.cat((first[0], c_t)), second)
+        expected.append(softmax_input(model, second[0]))
+    assert_close(logits(model), torch.stack(expected), rtol=0, atol=1e-10)

@@ -206,3 +206,52 @@ def test_steps_on_a_memory_without_gradients_still_teach_the_decoder(preset):
     for name, parameter in model.decoder.named_parameters():
         if parameter.grad is not None:
             assert_close(by_step[name], parameter.grad)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("feeding", [False, True])
+def test_the_context_in_place_of_the_state(feeding):
+    model = built("luong", **{"decoder.readout": "context", "decoder.input_feeding": feeding})
+    decoded, memory = run(model, batch())
+    assert_close(decoded.features, decoded.weights @ memory.values)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("encoder", ["recurrent", "transformer"])
+def test_the_mean_of_a_source_is_over_its_real_steps(encoder):
+    options = {"name": "recurrent", "summary": "mean", "bidirectional": True} if encoder == "recurrent" else {
+        "name": "transformer", "heads": 2, "layers": 1}  # fmt: skip
+    memory = built("cho", encoder=options).prepare(batch())
+    for row, length in enumerate((2, 4)):
+        assert_close(memory.summary[row], memory.values[row, :length].sum(0) / length)
+
+
+@torch.no_grad()
+def test_the_final_summary_has_the_last_state_of_both_directions():
+    memory = built("cho", **{"encoder.bidirectional": True}).prepare(batch())
+    for row, length in enumerate((2, 4)):
+        ahead, back = memory.values[row, length - 1, :SIZE], memory.values[row, 0, SIZE:]
+        assert_close(memory.summary[row], torch.cat((ahead, back)))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("feeding", [False, True])
+def test_dropout_of_a_decoder_is_between_its_layers_and_on_its_features(feeding):
+    """With nothing left of either, the second layer hears only itself, and features are zero."""
+    settings = {"decoder.input_feeding": feeding, "decoder.readout": "sum", "decoder.dropout": 0.999999}
+    model = built("luong", **settings).train()
+    heard = {}
+
+    def probe(name, tensor):
+        heard[name] = tensor
+        return tensor
+
+    torch.manual_seed(0)
+    decoded, memory = run(model, batch(), probe=probe)
+    assert not decoded.features.any()
+    cell = model.decoder.cells[1]
+    state = tuple(model.start(memory)[f"1.{part}"] for part in ("h", "c"))
+    for t in range(decoded.features.shape[1]):
+        h, state = cell(cell.project(torch.zeros(2, SIZE, dtype=torch.double)), state)
+        assert_close(heard[f"decoder.1[{t}].h"], h)
+    assert heard["decoder.0[0].h"].any()

@@ -170,3 +170,14 @@ def test_dropout_is_on_the_weights_and_in_training_only():
 def test_heads_that_do_not_share_the_size():
     with pytest.raises(SizeError, match="4 heads can't share a size of 6"):
         MultiHead(6, 4)
+
+
+@pytest.mark.parametrize(
+    ("width", "mask"),
+    [(5, None), (4, torch.ones(2, 3)), (4, torch.ones(2, 4, dtype=torch.bool))],
+    ids=["width", "float mask", "long mask"],
+)
+def test_what_does_not_fit_is_refused(width, mask):
+    attention = MultiHead(4, 2)
+    with pytest.raises(SizeError):
+        attention(torch.randn(2, 5, width), *attention.prepare(torch.randn(2, 3, 4)), mask)

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from seqloom.batch import END, PAD, START, Batch
 from seqloom.errors import SizeError
 from seqloom.nn.memory import Memory, State, Step
+from seqloom.nn.outputs.cross_entropy import linear_cross_entropy
 from seqloom.registry import build
 from tests.nn.helpers import array, assert_equal, assert_equal_with_gradients, gradients, rand, shaken
 
@@ -207,3 +208,15 @@ def test_targets_outside_of_the_vocabulary(bad):
     target[0, 1] = bad
     with pytest.raises(SizeError, match=f"vocabulary from 0 to {V - 1}"):
         loss_of(made(), rand(B, T, H), target)
+
+
+def test_smoothing_leaves_the_perplexity_what_it_is():
+    """What is shown as perplexity in training is of the plain loss, whatever training makes smaller."""
+    torch.manual_seed(0)
+    x, W, b, y = torch.randn(5, 4), torch.randn(7, 4), torch.randn(7), torch.tensor([0, 3, 6, 2, 2])
+    total, plain = linear_cross_entropy(x.requires_grad_(), W, b, y, 0.3)
+    z = x @ W.t() + b
+    torch.testing.assert_close(plain, F.cross_entropy(z, y, reduction="sum"))
+    torch.testing.assert_close(total, F.cross_entropy(z, y, reduction="sum", label_smoothing=0.3))
+    assert total.requires_grad
+    assert not plain.requires_grad

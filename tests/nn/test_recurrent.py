@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from seqloom.errors import SizeError
+from seqloom.errors import InputError, SizeError
 from seqloom.nn import fused
 from seqloom.nn.recurrent import Recurrent, over_time
 from seqloom.registry import build
@@ -30,6 +30,7 @@ from tests.nn.helpers import (
 E, H, B, S = 3, 4, 3, 5
 TORCH = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
 TWINS = [spec for spec in CELLS if build("cell", spec, 1, 1).has_twin and spec.get("forget_bias") != 0]
+assert {spec["name"] for spec in TWINS} == TORCH.keys(), "each must be compared with torch.nn, or nothing proves it"
 every_cell = pytest.mark.parametrize("spec", CELLS, ids=label)
 every_twin = pytest.mark.parametrize("spec", TWINS, ids=label)
 in_both_directions = pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
@@ -314,3 +315,42 @@ def test_fused_recurrences_get_their_first_state_in_one_piece(name, monkeypatch)
      "rnn_tanh": lambda: fused.elman(x, h, weights)}[name]()  # fmt: skip
     assert taken
     assert all(state.is_contiguous() for state in taken)
+
+
+@pytest.mark.parametrize(
+    ("mask", "error"),
+    [
+        (torch.ones(B, S + 4, dtype=torch.bool), SizeError),
+        (torch.ones(B, S), SizeError),
+        (torch.zeros(B, S, dtype=torch.bool), InputError),
+    ],
+    ids=["too long", "float", "nothing real"],
+)
+def test_a_mask_that_does_not_fit_is_refused_whatever_it_holds(mask, error):
+    with pytest.raises(error, match="mask"):
+        Recurrent(E, H)(torch.randn(B, S, E), mask)
+
+
+def test_no_step_at_all_is_refused():
+    with pytest.raises(InputError, match="at least one step"):
+        Recurrent(E, H)(torch.randn(B, 0, E))
+
+
+@pytest.mark.parametrize(
+    ("cell", "name"),
+    [("lstm", "lstm"), ("elman", "rnn_tanh"), ({"name": "gru", "reset": "after"}, "gru"), ("gru", None)],
+    ids=str,
+)
+def test_the_fused_recurrence_is_what_runs(cell, name, monkeypatch):
+    """It is what makes the difference in speed, so it must not be lost unseen."""
+    ran = []
+
+    def spied(fast):
+        run = getattr(torch, fast)
+        return lambda *given: ran.append(fast) or run(*given)
+
+    for fast in ("lstm", "rnn_tanh", "gru"):
+        monkeypatch.setattr(torch, fast, spied(fast))
+    mask = torch.arange(S) < LENGTHS[:, None]
+    Recurrent(E, H, cell=cell, bidirectional=True)(torch.randn(B, S, E), mask)
+    assert ran == ([] if name is None else [name, name])

@@ -27,6 +27,7 @@ CONFIG = {
         "batch_sentences": 8,
         "evaluate_every": 10,
         "keep": 2,
+        "patience": 3,
         "log_every": 3,
         "checkpoint_seconds": 1e-6,  # after every update
         "moving_average": 0.9,

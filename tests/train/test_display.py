@@ -7,12 +7,14 @@ from rich.console import Console
 
 from seqloom.train.display import Judged, LiveDisplay, PlainDisplay, Progress, clock, display_for
 
-PROGRESS = Progress(epoch=3, update=250, updates=1000, loss=2.0, rate=1e-3, tokens_per_second=4321, seconds_left=75)
+PROGRESS = Progress(
+    epoch=3, update=250, updates=1000, loss=2.3, plain_loss=2.0, rate=1e-3, tokens_per_second=4321, seconds_left=75
+)
 JUDGED = Judged(250, {"loss": 1.5, "bleu": 20.25}, "bleu", True, "ein [bold] Hund", "a dog", "one dog")
 FACTS = (
     "epoch 3",
     "update 250/1000",
-    "loss 2.0000",
+    "loss 2.3000",
     "perplexity 7.39",
     "4,321 tokens/s",
     "1:15 left",

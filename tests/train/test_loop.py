@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from seqloom.errors import OptionError, TrainingError
 from seqloom.train.checkpoint import load_checkpoint, load_weights
 from seqloom.train.display import PlainDisplay
 from seqloom.train.folder import Lines
+from seqloom.train.loop import Loop
 from tests.train.small import BASE, PAIRS, evaluations, trained
 
 
@@ -136,7 +138,9 @@ def test_every_way_to_train_lowers_the_loss(tmp_path, settings):
     assert losses[-1] < losses[0]
     assert all(math.isfinite(loss) for loss in losses)
     if settings.get("tensorboard"):
-        assert list((folder.path / "tensorboard").iterdir())
+        (file,) = (folder.path / "tensorboard").iterdir()
+        assert b"train/loss" in file.read_bytes()
+        assert b"dev/" in file.read_bytes()
 
 
 def test_a_folder_that_is_there_is_not_overwritten(run, tmp_path):
@@ -211,3 +215,41 @@ def test_a_compiled_model_trains_alike(tmp_path, preset):
     for one, other in zip(Lines(plain.metrics), Lines(compiled.metrics), strict=True):
         if "loss" in one:
             assert other["loss"] == pytest.approx(one["loss"], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("loss", "norm", "says"),
+    [
+        (math.nan, 1.0, "is not a number"),
+        (1.0, math.inf, "has a gradient that is not a number"),
+        (99.0, 1.0, "diverges: it is 99.0, and guessing gives 2.3"),
+    ],
+)
+def test_what_went_wrong_is_said_with_advice(loss, norm, says):
+    loop = SimpleNamespace(
+        judge=SimpleNamespace(symbols=10), standing=SimpleNamespace(update=6), folder=SimpleNamespace(path="runs/x")
+    )
+    with pytest.raises(TrainingError, match=says) as raised:
+        Loop._check(loop, loss, torch.tensor(norm))
+    assert "update 7" in str(raised.value)
+    assert "lower train.optimiser.rate" in str(raised.value)
+    Loop._check(loop, 2.0, torch.tensor(1.0))
+
+
+def test_the_rate_is_the_schedules(tmp_path):
+    settings = {"updates": 12, "log_every": 1, "optimiser": {"name": "adam", "rate": 0.01}}
+    folder = trained(tmp_path / "run", {"train": {**settings, "schedule": {"name": "constant", "warmup": 4}}})
+    rates = [record["rate"] for record in Lines(folder.metrics) if "rate" in record]
+    assert rates == pytest.approx([0.0025, 0.005, 0.0075] + [0.01] * 9)
+
+
+def test_a_moving_average_is_what_is_kept(tmp_path):
+    """After two updates: d = 1/10, then 2/11, of the weights before, and after each."""
+    plain = {"evaluate_every": 2, "schedule": "constant", "optimiser": {"name": "sgd", "rate": 1.0}}
+    none = {**plain, "optimiser": {"name": "sgd", "rate": 1e-12}, "updates": 1}
+    runs = {"w0": none, "w1": {**plain, "updates": 1}, "w2": {**plain, "updates": 2}}
+    runs["mean"] = {**plain, "updates": 2, "moving_average": 0.9}
+    found = {name: load_weights(trained(tmp_path / name, {"train": train}).weights) for name, train in runs.items()}
+    for name, mean in found["mean"].items():
+        first = 1 / 10 * found["w0"][name] + 9 / 10 * found["w1"][name]
+        torch.testing.assert_close(mean, 2 / 11 * first + 9 / 11 * found["w2"][name], rtol=1e-4, atol=1e-5)

@@ -58,7 +58,7 @@ def test_a_resumed_run_goes_on_anywhere(whole, tmp_path):
     os.rename(whole.parent / "run", folder)
     try:
         torch.set_num_threads(1)
-        resume(folder, {"train": {"updates": 45}}, display=Display())
+        resume(folder, {"train": {"updates": 45, "patience": 0}}, display=Display())
         records = list(Lines(folder / "metrics.jsonl"))
         assert records[-1]["update"] == 45
         resume(folder, {"train": {"epochs": 10}}, display=Display())  # 80 pairs, 2 × 8 to an update: 5 an epoch
@@ -71,14 +71,20 @@ def test_a_resumed_run_goes_on_anywhere(whole, tmp_path):
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EACCES])
 def test_a_failed_write_is_reported_and_costs_no_earlier_checkpoint(whole, monkeypatch, error):
+    """The disk fills up after some updates, in the write of a checkpoint."""
     before = RunFolder(whole).checkpoint.read_bytes()
+    fsync, checkpoints = os.fsync, []
 
     def fail(number):
-        raise OSError(error, os.strerror(error))
+        if "last.pt" in os.readlink(f"/proc/self/fd/{number}"):
+            checkpoints.append(RunFolder(whole).checkpoint.read_bytes())
+            if len(checkpoints) == 3:
+                raise OSError(error, os.strerror(error))
+        fsync(number)
 
     monkeypatch.setattr(seqloom.files.os, "fsync", fail)
-    with pytest.raises((WriteError, OSError), match=os.strerror(error)):
-        resume(whole, {"train": {"updates": 60}}, display=Display())
-    assert RunFolder(whole).checkpoint.read_bytes() == before
+    with pytest.raises(WriteError, match=os.strerror(error)):
+        resume(whole, {"train": {"updates": 60, "patience": 0}}, display=Display())
+    assert RunFolder(whole).checkpoint.read_bytes() == checkpoints[-1] != before
     load_checkpoint(RunFolder(whole).checkpoint)
     assert not list(whole.rglob(".*.part"))

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,11 +16,22 @@ from seqloom.cli.options import (
     DataFormat,
     Device,
     Engine,
+    Forbid,
+    Grammar,
     Header,
+    NoRepeat,
+    Prefix,
+    RepetitionPenalty,
+    Require,
     Runs,
     Search,
     data_files,
 )
+
+
+def called(runs: list[Path]) -> str:
+    """What a run, or an ensemble of several, is called beside another."""
+    return " + ".join(map(str, runs))
 
 
 def evaluate(
@@ -30,8 +42,17 @@ def evaluate(
         list[Path] | None,
         typer.Option(help="Another run, to be compared with by a paired test; repeated: an ensemble."),
     ] = None,
-    metric: Annotated[list[str] | None, typer.Option(help="bleu, '{name: bleu, lowercase: true}', …")] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(help="bleu, '{name: bleu, lowercase: true}', …; mbr's own: --search '{name: mbr, metric: …}'"),
+    ] = None,
     search: Search = None,
+    prefix: Prefix = None,
+    forbid: Forbid = None,
+    require: Require = None,
+    no_repeat: NoRepeat = None,
+    repetition_penalty: RepetitionPenalty = None,
+    grammar: Grammar = None,
     form: DataFormat = None,
     columns: Columns = None,
     header: Header = False,
@@ -59,18 +80,20 @@ def evaluate(
     if against is not None and bootstrap is not None:
         raise OptionError("--bootstrap is of the intervals of one run: leave it out with --against")
     files = data_files(data, form, columns, header)
-    of_search = search_options(context)
-    model = load(runs, average=average, device_name=device, engine=engine)
+    constraints: dict[str, Any] = {"prefix": prefix, "forbid": forbid, "require": require, "no_repeat": no_repeat}
+    constraints |= {"repetition_penalty": repetition_penalty, "grammar": grammar}
+    of_search = search_options(context) | {name: value for name, value in constraints.items() if value is not None}
+    model = load(runs, average=average, device=device, engine=engine)
     metrics = [parsed(text) for text in metric] if metric else None
     options: dict[str, Any] = {"metrics": metrics, "search": None if search is None else parsed(search), **of_search}
-    other = None if against is None else load(against, average=average, device_name=device, engine=engine)
+    other = None if against is None else load(against, average=average, device=device, engine=engine)
     skipped = Skipped()
     examples = list(read(files, skipped=skipped))
     if skipped:
         print(f"{skipped.total():,} pairs are left out: they have an empty side", file=sys.stderr)
     result: Any
     if other is not None:
-        result = model.compare(other, examples, **options)
+        result = replace(model.compare(other, examples, **options), names=(called(runs), called(against or [])))
     else:
         result = model.evaluate(examples, bootstrap=1000 if bootstrap is None else bootstrap, **options)
     if as_json:

@@ -20,4 +20,4 @@ def export(
 
     if code is not None:
         import_file(code)
-    print(export_model(load(run, device_name="cpu").network, run, to))
+    print(export_model(load(run, device="cpu").network, run, to))

@@ -5,7 +5,20 @@ from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Average, Code, Device, Engine, Runs, Search
+from seqloom.cli.options import (
+    Average,
+    Code,
+    Device,
+    Engine,
+    Forbid,
+    Grammar,
+    NoRepeat,
+    Prefix,
+    RepetitionPenalty,
+    Require,
+    Runs,
+    Search,
+)
 
 
 def predict(
@@ -18,12 +31,12 @@ def predict(
     ] = None,
     search: Search = None,
     n_best: Annotated[int | None, typer.Option(help="How many answers to each source, with their values.")] = None,
-    prefix: Annotated[str | None, typer.Option(help="What every answer begins with.")] = None,
-    forbid: Annotated[list[str] | None, typer.Option(help="A word or phrase in no answer. Repeatable.")] = None,
-    require: Annotated[list[str] | None, typer.Option(help="A word or phrase in every answer. Repeatable.")] = None,
-    no_repeat: Annotated[int | None, typer.Option(help="No sequence of this many tokens comes twice.")] = None,
-    repetition_penalty: Annotated[float | None, typer.Option(help="Above 1: tokens are less likely again.")] = None,
-    grammar: Annotated[str | None, typer.Option(help="A task whose grammar answers obey: dates.")] = None,
+    prefix: Prefix = None,
+    forbid: Forbid = None,
+    require: Require = None,
+    no_repeat: NoRepeat = None,
+    repetition_penalty: RepetitionPenalty = None,
+    grammar: Grammar = None,
     scores: Annotated[bool, typer.Option("--scores", help="With the value that the search compared.")] = False,
     align: Annotated[bool, typer.Option("--align", help="With the alignment: 0-0 1-2, source first.")] = False,
     words: Annotated[bool, typer.Option("--words", help="Alignment of words instead of tokens.")] = False,
@@ -50,7 +63,7 @@ def predict(
     named: dict[str, Any] = {"n_best": n_best, "prefix": prefix, "forbid": forbid, "require": require}
     named |= {"no_repeat": no_repeat, "repetition_penalty": repetition_penalty, "grammar": grammar}
     options = search_options(context) | {name: value for name, value in named.items() if value is not None}
-    model = load(runs, average=average, device_name=device, engine=engine)
+    model = load(runs, average=average, device=device, engine=engine)
     chosen = None if search is None else parsed(search)
     how, _ = model.asked(chosen, options)  # what makes no sense is refused before anything is read
     several = getattr(how, "answers", how.n_best) > 1  # mbr draws more than it gives

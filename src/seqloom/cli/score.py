@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Average, Code, Columns, DataFiles, DataFormat, Device, Header, Runs, data_files
+from seqloom.cli.options import (
+    Average,
+    Code,
+    Columns,
+    DataFiles,
+    DataFormat,
+    Device,
+    Engine,
+    Header,
+    Runs,
+    data_files,
+)
 
 TOGETHER = 512
 """How many pairs are scored at a time."""
@@ -21,6 +32,7 @@ def score(
     header: Header = False,
     average: Average = None,
     device: Device = "auto",
+    engine: Engine = None,
     code: Code = None,
     as_json: Annotated[bool, typer.Option("--json", help="By token, one JSON object for each pair.")] = False,
 ) -> None:
@@ -32,7 +44,7 @@ def score(
     if code is not None:
         import_file(code)
     examples = read(data_files(data, form, columns, header), empty="refuse")
-    model = load(runs, average=average, device_name=device)
+    model = load(runs, average=average, device=device, engine=engine)
     while group := list(islice(examples, TOGETHER)):
         for example, found in zip(
             group, model.score([e.source for e in group], [e.target for e in group]), strict=True

@@ -22,23 +22,27 @@ class WithoutHeldOut:
     empty: Empty
 
     def __iter__(self) -> Iterator[Example]:
-        found = read(self.examples, empty=self.empty) if isinstance(self.examples, Files) else self.examples
+        return self.read()
+
+    def read(self, skipped: Skipped | None = None) -> Iterator[Example]:
+        """All of them; what has an empty side is counted."""
+        files = self.examples
+        found: Iterable[Example] = (
+            read(files, empty=self.empty, skipped=skipped) if isinstance(files, Files) else files
+        )
         return (example for number, example in enumerate(found) if number not in self.held)
 
 
 def hold_out(
     examples: Files | Sequence[Example], *, seed: int, empty: Empty = "skip", skipped: Skipped | None = None
-) -> tuple[Iterable[Example], list[Example]]:
+) -> tuple[WithoutHeldOut, list[Example]]:
     """What is left to train on, and what is held out: 5 % of the examples drawn at random, at most 1,000.
 
-    What can be read only once (standard input, a pipe) is held in memory.
+    What can be read only once (standard input, a pipe) is held in memory, and what is left out of it ``skipped``.
     """
     if isinstance(examples, Files) and examples.once:
         examples = list(read(examples, empty=empty, skipped=skipped))
-        skipped = None
-    found: Iterable[Example] = (
-        read(examples, empty=empty, skipped=skipped) if isinstance(examples, Files) else examples
-    )
+    found: Iterable[Example] = read(examples, empty=empty) if isinstance(examples, Files) else examples
     total = sum(1 for _ in found)
     if total < 2 * LEAST:
         raise InputError(f"{total} pairs are too few to hold some out: give a dev set, or more of them")

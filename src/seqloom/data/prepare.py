@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.data.corpus import Corpus, CorpusWriter
+from seqloom.data.holdout import WithoutHeldOut
 from seqloom.data.lines import STDIN
 from seqloom.data.readers import Empty, Example, Files, Skipped, check_characters, read
 from seqloom.data.tokenizers import Tokenizers, train_tokenizers
@@ -131,7 +132,8 @@ class _Data:
     def __init__(self, given: Files | Pairs, empty: Empty, spool: Path, progress: Progress | None) -> None:
         self.name = spool.stem
         self.skipped = Skipped()
-        self.files = _facts(given) if isinstance(given, Files) else []
+        read_from = given.examples if isinstance(given, WithoutHeldOut) else given
+        self.files = _facts(read_from) if isinstance(read_from, Files) else []
         self._empty = empty
         self._progress = progress
         self._given = given
@@ -152,6 +154,8 @@ class _Data:
     def _read(self, skipped: Skipped | None) -> Iterator[Example]:
         if isinstance(self._given, Files):
             return read(self._given, empty=self._empty, skipped=skipped)
+        if isinstance(self._given, WithoutHeldOut) and isinstance(self._given.examples, Files):
+            return self._given.read(skipped)
         return self._of_pairs(self._given, skipped)
 
     def _of_pairs(self, pairs: Pairs, skipped: Skipped | None) -> Iterator[Example]:

@@ -283,11 +283,26 @@ def _parquet(files: Files) -> Iterator[Row]:
                     raise InputError(f"{path}: {unknown('column', column, there)}")
             number = 0
             for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=columns):
-                for values in zip(*(batch.column(column).to_pylist() for column in columns), strict=True):
+                try:
+                    lists = [batch.column(column).to_pylist() for column in columns]
+                except UnicodeDecodeError:
+                    where = number + 1 + _first_not_utf8(batch, columns)
+                    raise InputError(f"{path}, row {where}: a text that is not UTF-8") from None
+                for values in zip(*lists, strict=True):
                     number += 1
                     yield Row(_place(path, "row", number), values)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: can't be read as Parquet: {error}") from None
+
+
+def _first_not_utf8(batch: Any, columns: Sequence[str]) -> int:
+    for row in range(len(batch)):
+        try:
+            for column in columns:
+                batch.column(column)[row].as_py()
+        except UnicodeDecodeError:
+            return row
+    raise AssertionError("every text is UTF-8")
 
 
 def _place(path: str, unit: str, number: int) -> Callable[[int], str]:

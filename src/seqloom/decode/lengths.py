@@ -18,7 +18,7 @@ class Lengths:
     """The least and the most tokens of an answer, END not counted, for a source of S steps.
 
         least = max(min_length, min_ratio · S)
-        most  = min(max_length, max_ratio · S), or 2·S + 20 if neither is set; never below 1
+        most  = min(max_length, max_ratio · S); never below 1. If neither is set, 2·S + 20, and never below least
 
     Ratios are rounded to whole tokens. Where the two contradict each other for a source, ``most`` holds.
     """
@@ -37,13 +37,14 @@ class Lengths:
         if not has_source and (self.min_ratio or self.max_ratio is not None):
             raise OptionError("min_ratio and max_ratio are relative to a source, and this model has none")
         S_B = mask_BS.sum(1)
+        least_B = (self.min_ratio * S_B).round().long().clamp(self.min_length)
         if self.max_ratio is not None:
             most_B = (self.max_ratio * S_B).round().long().clamp(1, self.max_length)
         elif self.max_length is not None:
             most_B = torch.full_like(S_B, self.max_length)
         else:
-            most_B = 2 * S_B + 20 if has_source else torch.full_like(S_B, WITHOUT_SOURCE)
+            usual_B = 2 * S_B + 20 if has_source else torch.full_like(S_B, WITHOUT_SOURCE)
+            most_B = usual_B.maximum(least_B)
         if longest is not None:
             most_B = most_B.clamp(max=longest)
-        least_B = (self.min_ratio * S_B).round().long().clamp(self.min_length)
         return least_B.minimum(most_B), most_B

@@ -10,10 +10,11 @@ from pydantic import Field
 from seqloom.decode.hypothesis import Hypothesis
 from seqloom.decode.lengths import Ratio
 from seqloom.decode.masks import Masks
+from seqloom.decode.noise import Seed
 from seqloom.decode.protocol import Searched
 from seqloom.decode.sample import Mass, Sample
 from seqloom.decode.search import Asked, Read
-from seqloom.decode.utility import by_metric, check_text, ngram_f
+from seqloom.decode.utility import Utility, by_function, by_metric, check_text, ngram_f
 from seqloom.errors import OptionError
 from seqloom.registry import Count, Natural, Spec, build, register
 
@@ -26,8 +27,9 @@ class Mbr(Sample):
 
     Eikema and Aziz 2020. Samples that were cut at the maximum length neither count nor answer, unless all were.
 
-    metric: the utility: a metric of texts, by name or with options, negative where less is better. By default the
-        F-score of shared sequences of one to four tokens, which knows no text.
+    metric: the utility: a metric of texts, by name or with options, negative where less is better; from Python also
+        a function of two texts, an answer and what it is compared with. By default the F-score of shared sequences
+        of one to four tokens, which knows no text.
     n_best: how many answers are given, each once.
     samples: M.
     seed: another one gives other samples.
@@ -41,10 +43,10 @@ class Mbr(Sample):
     def __init__(
         self,
         *,
-        metric: Spec | None = None,
+        metric: Spec | Utility | None = None,
         n_best: Count = 1,
         samples: Count = 32,
-        seed: Natural = 0,
+        seed: Seed = 0,
         temperature: Annotated[float, Field(gt=0)] = 1.0,
         top_k: Count | None = None,
         top_p: Mass | None = None,
@@ -72,7 +74,8 @@ class Mbr(Sample):
             max_ratio=max_ratio,
             unknown=unknown,
         )
-        self.metric = None if metric is None else build("metric", metric)
+        self.utility: Utility | None = metric if callable(metric) else None
+        self.metric = None if metric is None or callable(metric) else build("metric", metric)
         if self.metric is not None:
             check_text(self.metric)
         self.answers = n_best
@@ -87,8 +90,9 @@ class Mbr(Sample):
         read: Read | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers to every source of the batch; see ``Search``."""
-        if self.metric is not None and read is None:
-            raise OptionError(f"mbr by {self.metric.name} judges texts: it needs read=…, from tokens to text")
+        if (self.metric is not None or self.utility is not None) and read is None:
+            name = "a function" if self.metric is None else self.metric.name
+            raise OptionError(f"mbr by {name} judges texts: it needs read=…, from tokens to text")
         found = super().__call__(model, batch, weights=weights, masks=masks)
         return [self._ranked(samples, read) for samples in found]
 
@@ -97,11 +101,14 @@ class Mbr(Sample):
         samples = [h for h in samples if h.finished] or samples
         times = Counter(tuple(h.tokens) for h in samples)
         answers = {tuple(h.tokens): h for h in samples}
-        if self.metric is None or read is None:
-            utility, name = ngram_f(list(answers)), "n-gram F"
-        else:
-            utility = by_metric(self.metric, [read(list(tokens)) for tokens in answers])
+        texts = [] if read is None else [read(list(tokens)) for tokens in answers]
+        if self.utility is not None:
+            utility, name = by_function(self.utility, texts), getattr(self.utility, "__name__", "utility")
+        elif self.metric is not None:
+            utility = by_metric(self.metric, texts)
             name = self.metric.label if self.metric.higher_is_better else f"−{self.metric.label}"
+        else:
+            utility, name = ngram_f(list(answers)), "n-gram F"
         values = np.average(utility, axis=1, weights=[times[tokens] for tokens in answers])
         ranked = sorted(zip(answers.values(), values.tolist(), strict=True), key=lambda pair: -pair[1])
         return [

@@ -1,8 +1,14 @@
 """Random numbers that are a function of their place: a sentence gets the same ones in any batch."""
 
+from typing import Annotated
+
 import numpy as np
 import torch
+from pydantic import Field
 from torch import Tensor
+
+Seed = Annotated[int, Field(ge=0, lt=1 << 64)]
+"""What a generator of random numbers begins with."""
 
 
 def uniform(seed: int, t: int, *shape: int) -> Tensor:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from seqloom.decode import truncation
 from seqloom.decode.lengths import Lengths, Ratio
-from seqloom.decode.noise import uniform
+from seqloom.decode.noise import Seed, uniform
 from seqloom.decode.search import Search
 from seqloom.decode.walk import Choice, Rows
 from seqloom.registry import Count, Natural, register
@@ -47,7 +47,7 @@ class Sample(Search):
         self,
         *,
         samples: Count = 1,
-        seed: Natural = 0,
+        seed: Seed = 0,
         temperature: Annotated[float, Field(gt=0)] = 1.0,
         top_k: Count | None = None,
         top_p: Mass | None = None,

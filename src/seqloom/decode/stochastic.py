@@ -5,7 +5,7 @@ from torch import Tensor
 
 from seqloom.batch import END
 from seqloom.decode.lengths import Lengths, Ratio
-from seqloom.decode.noise import gumbel
+from seqloom.decode.noise import Seed, gumbel
 from seqloom.decode.search import Search
 from seqloom.decode.top import best
 from seqloom.decode.walk import IMPOSSIBLE, Choice, Rows
@@ -44,7 +44,7 @@ class Stochastic(Search):
         self,
         *,
         width: Count = 5,
-        seed: Natural = 0,
+        seed: Seed = 0,
         min_length: Natural = 0,
         max_length: Count | None = None,
         min_ratio: Ratio = 0.0,

@@ -1,7 +1,7 @@
 """How alike answers are: every one judged as if each of the others were right."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from seqloom.metrics import Metric
 
 Floats = NDArray[np.float64]
+Utility = Callable[[str, str], float]
+"""How good a text is if another is what is right."""
 LONGEST = 4
 
 
@@ -51,6 +53,11 @@ def by_metric(metric: "Metric", texts: Sequence[str]) -> Floats:
     )
     value = metric.value(metric.statistics(answers)).reshape(U, U)
     return value if metric.higher_is_better else -value
+
+
+def by_function(utility: Utility, texts: Sequence[str]) -> Floats:
+    """U × U: a function's value of each text with each as what is right."""
+    return np.array([[utility(text, right) for right in texts] for text in texts], dtype=np.float64)
 
 
 def check_text(metric: "Metric") -> None:

@@ -60,6 +60,7 @@ class MultiHead(nn.Module):
         mask: B S or B T S, True where real. causal: the queries are the
             last T of S steps, and each sees those up to itself.
         """
+        self._check(x_BTH, keys_BNSD, mask)
         queries_BNTD = self._by_head(self.query(x_BTH))
         hidden_BNTS = self._hidden(queries_BNTD, keys_BNSD, mask, causal)
         if not weights and not (self.training and self.dropout) and probe is silent:
@@ -70,6 +71,18 @@ class MultiHead(nn.Module):
         weights_BNTS = probe("attention", masked_softmax(scores_BNTS, hidden_BNTS))
         seen_BNTD = dropout(weights_BNTS, self.dropout, self.training) @ values_BNSD
         return self._joined(seen_BNTD), weights_BNTS.mean(1) if weights else None
+
+    def _check(self, x_BTH: Tensor, keys_BNSD: Tensor, mask: Tensor | None) -> None:
+        if x_BTH.dim() != 3 or x_BTH.shape[2] != self.query.in_features:
+            raise SizeError(
+                f"queries of shape {tuple(x_BTH.shape)}: they are sentences × steps × {self.query.in_features}"
+            )
+        (B, T, _), S = x_BTH.shape, keys_BNSD.shape[2]
+        if mask is not None and (mask.dtype != torch.bool or mask.shape not in ((B, S), (B, T, S))):
+            raise SizeError(
+                f"the mask must be bool and of shape {(B, S)} or {(B, T, S)}; it is {mask.dtype} and "
+                f"{tuple(mask.shape)}"
+            )
 
     @staticmethod
     def _hidden(queries_BNTD: Tensor, keys_BNSD: Tensor, mask: Tensor | None, causal: bool) -> Tensor | None:

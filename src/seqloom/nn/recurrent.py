@@ -6,7 +6,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor, nn
 
-from seqloom.batch import hiding
+from seqloom.batch import check_mask, hiding
 from seqloom.errors import InputError, SizeError
 from seqloom.nn.cells import Cell
 from seqloom.nn.dropout import Dropout
@@ -140,6 +140,10 @@ class Recurrent(nn.Module):
         """h of the top layer for every step, and every layer's last state, directions side by side."""
         state = self.first_state(x_BSE) if state is None else state
         self._check(x_BSE, state)
+        if mask is not None:
+            _check_mask(x_BSE, mask)
+            if mask.device.type == "cpu" and not torch.compiler.is_compiling():  # as for ``hiding``
+                check_mask("sequence", mask)
         mask = hiding(mask)
         final: list[CellState] = []
         for n in range(self.layers):

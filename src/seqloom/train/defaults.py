@@ -14,11 +14,12 @@ from seqloom.data.readers import Example
 from seqloom.errors import OptionError
 from seqloom.models.describe import complete
 from seqloom.presets import load_preset
-from seqloom.registry import split
+from seqloom.registry import build, split
 
 PRESET = "recurrent"
 LOOKED_AT = 2000
 """How many pairs are looked at to see what kind of text they are."""
+MANY = 10**9
 
 
 class Suited(NamedTuple):
@@ -89,6 +90,16 @@ def check_model(config: Config) -> None:
     if described.get("model") == "language_model":
         raise OptionError("a language model has no source, and training wants pairs: choose an encoder–decoder")
     complete(described, size=1, dropout=0.0)
+
+
+def check_parts(config: Config) -> None:
+    """Refuse parts of training and search that can't be made, before the data is compiled and anything is trained."""
+    build("search", config.search)
+    updates = config.train.updates or MANY  # how many they are is known with the data
+    for kind, more in (("optimiser", ()), ("schedule", (updates,)), ("sampling", ()), ("metric", ())):
+        spec = _mapping(getattr(config.train, kind))
+        if "name" in spec:  # else the name is chosen, and these are options of it
+            build(kind, spec, *more)
 
 
 def choose(config: Config, pairs: int) -> list[str]:

@@ -20,20 +20,25 @@ SECONDS_BETWEEN = 5.0
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training stands: the mean loss and the speed since the last report."""
+    """Where training stands: means and the speed since the last report.
+
+    loss: what training makes smaller, with its smoothing of labels.
+    plain_loss: without it: −log p of what is right, by token.
+    """
 
     epoch: int
     update: int
     updates: int
     loss: float
+    plain_loss: float
     rate: float
     tokens_per_second: float
     seconds_left: float
 
     @property
     def perplexity(self) -> float:
-        """Of the training loss."""
-        return math.exp(min(self.loss, 700.0))
+        """Of the training data, as it is fed: with dropout at work."""
+        return math.exp(min(self.plain_loss, 700.0))
 
 
 @dataclass(frozen=True)

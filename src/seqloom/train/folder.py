@@ -125,15 +125,22 @@ class Lines:
         """How many bytes there are, all of them safely on the disk."""
         if not self.path.exists():
             return 0
-        with self.path.open("rb") as file:
-            os.fsync(file.fileno())
+        try:
+            with self.path.open("rb") as file:
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise WriteError(f"{self.path} could not be written: {error.strerror}") from error
         return self.path.stat().st_size
 
     def cut(self, length: int) -> None:
         """Forget what came after."""
-        if self.path.exists() or length:
+        if not self.path.exists() and not length:
+            return
+        try:
             with self.path.open("r+b") as file:
                 file.truncate(length)
+        except OSError as error:
+            raise WriteError(f"{self.path} could not be cut: {error.strerror}") from error
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         if self.path.exists():

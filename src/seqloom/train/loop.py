@@ -58,6 +58,7 @@ class Standing:
     epoch: int = 0
     batch: int = 0
     loss: float = 0.0
+    plain_loss: float = 0.0
     tokens: int = 0
     evaluated: int = 0
     best: list[tuple[float, int]] = field(default_factory=list)
@@ -93,13 +94,15 @@ class Loop:
         self.loss = loss_function(network, config, "argmax" if self.sampling is None else self.sampling.feed)
         self.standing = Standing()
         self.metrics, self.timing = Lines(folder.metrics), Lines(folder.timing)
-        self.board = open_tensorboard(folder) if config.tensorboard else None
+        self.board: Any = None
         self.saved_at = time.monotonic()
 
     # -- running
 
     def run(self, interrupts: Interrupts) -> bool:
         """Train to the end; False if interrupted, with everything saved."""
+        if self.config.tensorboard:
+            self.board = open_tensorboard(self.folder, self.standing.update)
         clock = Clock(self)
         with Prefetch(self.portions()) as portions:
             while True:
@@ -136,11 +139,11 @@ class Loop:
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * self.schedule.factor(standing.update + 1)
         gold = 1.0 if self.sampling is None else self.sampling.share(standing.update + 1)
-        total = 0.0
+        total = plain = 0.0
         for batch in portion.batches:
             loss = self.loss(batch.to(self.device), gold)
             (loss.total / portion.tokens).backward()  # type: ignore[no-untyped-call]
-            total += float(loss.total.detach())
+            total, plain = total + float(loss.total.detach()), plain + float(loss.plain)
         norm = clip(self.network.parameters(), self.config.clip or math.inf)
         self._check(total / portion.tokens, norm)
         self.optimiser.step()
@@ -149,7 +152,7 @@ class Loop:
             self.moving.update(self.network)
         standing.update += 1
         standing.epoch, standing.batch = portion.epoch, portion.batch
-        standing.loss += total
+        standing.loss, standing.plain_loss = standing.loss + total, standing.plain_loss + plain
         standing.tokens += portion.tokens
 
     def _check(self, loss: float, norm: Tensor) -> None:
@@ -230,7 +233,7 @@ class Loop:
     def log(self, clock: "Clock", waited: float) -> None:
         """A line of what was learned, a line of how fast, and the display."""
         standing = self.standing
-        loss = standing.loss / standing.tokens
+        loss, plain_loss = standing.loss / standing.tokens, standing.plain_loss / standing.tokens
         rate = self.optimiser.param_groups[0]["lr"]
         gold = {} if self.sampling is None else {"gold": self.sampling.share(standing.update)}
         self.metrics.append({"update": standing.update, "epoch": standing.epoch, "loss": loss, "rate": rate, **gold})
@@ -244,8 +247,10 @@ class Loop:
             }
         )
         self._board({"train/loss": loss, "train/rate": rate, "train/tokens_per_second": speed})
-        self.display.progress(Progress(standing.epoch, standing.update, self.updates, loss, rate, speed, left))
-        standing.loss, standing.tokens = 0.0, 0
+        self.display.progress(
+            Progress(standing.epoch, standing.update, self.updates, loss, plain_loss, rate, speed, left)
+        )
+        standing.loss, standing.plain_loss, standing.tokens = 0.0, 0.0, 0
 
     def _board(self, numbers: dict[str, float]) -> None:
         if self.board is not None:
@@ -359,10 +364,10 @@ def check_precision(config: TrainConfig, device: torch.device) -> None:
             )
 
 
-def open_tensorboard(folder: RunFolder) -> Any:
-    """A writer of TensorBoard events into the run."""
+def open_tensorboard(folder: RunFolder, update: int) -> Any:
+    """A writer of TensorBoard events into the run, which hides those after an update: they are made again."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise OptionError("train.tensorboard needs TensorBoard: pip install 'seqloom[tensorboard]'") from None
-    return SummaryWriter(folder.path / "tensorboard")
+    return SummaryWriter(folder.path / "tensorboard", purge_step=update + 1 if update else None)

@@ -66,8 +66,13 @@ def _data(prepared: Prepared) -> str:
         f"One vocabulary for both: {kinds[0]}." if tokenizers.shared else f"Source: {kinds[0]}; target: {kinds[1]}."
     )
     parts = [part for part in ("train", "dev") if prepared.facts[part] is not None]
+    read = [
+        f"- {part}: {', '.join(file['path'] for file in prepared.facts[part]['files'])}"
+        for part in parts
+        if prepared.facts[part]["files"]
+    ]
     skipped = [f"- {line}" for part in parts for line in left_out(part, Counter(prepared.facts[part]["skipped"]))]
-    return "\n".join([*rows, "", vocabularies, "", *skipped]).rstrip()
+    return "\n".join([*rows, "", vocabularies, "", *read, *skipped]).rstrip()
 
 
 def _parts(config: Config) -> str:

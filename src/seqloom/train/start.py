@@ -21,7 +21,7 @@ from seqloom.registry import build
 from seqloom.train.averaging import average
 from seqloom.train.checkpoint import load_weights, put_weights, save_weights
 from seqloom.train.compile import Examples, compiled
-from seqloom.train.defaults import check_model, choose, choose_updates
+from seqloom.train.defaults import check_model, check_parts, choose, choose_updates
 from seqloom.train.display import Display
 from seqloom.train.folder import Lines, RunFolder
 from seqloom.train.interrupt import Interrupts
@@ -46,7 +46,7 @@ def train(
     folder = RunFolder(out)
     folder.check_free()
     check_model(config)
-    build("search", config.search)  # it is needed at the end of training: what is wrong with it is said now
+    check_parts(config)
     prepared = compiled(config, folder, display, train_examples, dev_examples)
     pairs = len(prepared.train)
     said = choose(config, pairs)
@@ -70,7 +70,7 @@ def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFol
         raise OptionError(f"{folder.checkpoint} is gone, and nothing can go on without it: train a new run")
     if changes:
         config = lengthened(config, changes)
-    build("search", config.search)
+    check_parts(config)
     prepared = Prepared.open(prepared_folder(config, folder))
     began, now = Tokenizers.load(folder.tokenizer), prepared.tokenizers
     if any(a.to_json() != b.to_json() for a, b in ((began.source, now.source), (began.target, now.target))):
@@ -153,8 +153,10 @@ def _run(
         final = None
         if finished:
             put_weights(network, weights, folder.weights)
-            final = _final(network, prepared, judge.metrics, config)
-            Lines(folder.metrics).append({"update": loop.standing.update, "final": final})
+            final = _final(network, prepared, judge.metrics, config, interrupts)
+            finished = final is not None
+            if final is not None:
+                Lines(folder.metrics).append({"update": loop.standing.update, "final": final})
     write(folder.readme, readme(folder, config, prepared, network, final))
     if not finished:
         where = shlex.quote(str(folder.path))
@@ -163,15 +165,26 @@ def _run(
 
 
 def _final(
-    network: Autoregressive, prepared: Prepared, metrics: Mapping[str, Metric], config: Config
-) -> dict[str, dict[str, Any]]:
-    """Dev judged once more, with the weights and the search that will be used: value and signature by metric."""
+    network: Autoregressive,
+    prepared: Prepared,
+    metrics: Mapping[str, Metric],
+    config: Config,
+    interrupts: Interrupts,
+) -> dict[str, dict[str, Any]] | None:
+    """Dev judged once more, with the weights and the search that will be used: value and signature by metric.
+
+    None if it was interrupted.
+    """
     assert prepared.dev is not None
     examples = list(prepared.dev.examples())
     answers = Predictor(network, prepared.tokenizers).judged(
-        [e.source for e in examples], [(e.target, *e.references) for e in examples], build("search", config.search)
+        [e.source for e in examples],
+        [(e.target, *e.references) for e in examples],
+        build("search", config.search),
+        stop=lambda: interrupts.asked,
     )
-    assert answers is not None
+    if answers is None:
+        return None
     return {
         name: {"value": metric.score(answers), "signature": metric.signature(answers)}
         for name, metric in metrics.items()

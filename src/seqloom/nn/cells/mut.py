@@ -28,7 +28,7 @@ class Mutant(Cell):
     ) -> None:
         super().__init__(inputs, size, blocks, recurrent, bare)
         self.bare = bare
-        needs_P = bare and self.input_sizes != (size,)
+        needs_P = bare and sum(self.input_sizes) != size  # several inputs are one x, joined
         self.bare_inputs = nn.ParameterList(
             nn.Parameter(nn.init.xavier_uniform_(torch.empty(size, n))) for n in self.input_sizes if needs_P
         )
@@ -37,7 +37,8 @@ class Mutant(Cell):
         z = F.linear(x, self.inputs[block])
         if not self.bare:
             return z
-        return torch.cat((z, F.linear(x, self.bare_inputs[block]) if self.bare_inputs else x), -1)
+        whole = x.shape[-1] == self.size and not self.bare_inputs
+        return torch.cat((z, x if whole else F.linear(x, self._bare_weight(block))), -1)
 
     def bias_only(self, like_BTX: Tensor) -> Tensor:
         return torch.zeros_like(self.bias).expand(*like_BTX.shape[:-1], -1)
@@ -46,12 +47,17 @@ class Mutant(Cell):
         weight: Tensor = self.inputs[block]
         if not self.bare:
             return weight
-        P = (
-            self.bare_inputs[block]
-            if self.bare_inputs
-            else torch.eye(self.size, dtype=weight.dtype, device=weight.device)
-        )
-        return torch.cat((weight, P))
+        return torch.cat((weight, self._bare_weight(block)))
+
+    def _bare_weight(self, block: int) -> Tensor:
+        """P, or where there is none what puts an input at its place in x."""
+        if self.bare_inputs:
+            P: Tensor = self.bare_inputs[block]
+            return P
+        weight = self.inputs[block]
+        begin = sum(self.input_sizes[:block])
+        place = torch.eye(self.size, dtype=weight.dtype, device=weight.device)
+        return place[:, begin : begin + self.input_sizes[block]]
 
     def add(self, z_RZ: Tensor, x_RE: Tensor, block: int) -> Tensor:
         return z_RZ + self.project(x_RE, block)

@@ -9,10 +9,14 @@ from seqloom.nn.memory import Memory, Step
 
 
 class Loss(NamedTuple):
-    """A loss summed over what is real, and over how many: kept apart, so that sums of batches stay exact."""
+    """A loss summed over what is real, and over how many: kept apart, so that sums of batches stay exact.
+
+    plain: −Σ log p of what is right, where training smooths its targets: what a perplexity is made of; no gradient.
+    """
 
     total: Tensor
     steps: Tensor
+    plain: Tensor
 
     @property
     def mean(self) -> Tensor:

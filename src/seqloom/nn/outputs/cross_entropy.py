@@ -21,20 +21,26 @@ CHUNK = 2**22
 
 def linear_cross_entropy(
     x_XH: Tensor, weight_VH: Tensor, bias_V: Tensor, target_X: Tensor, label_smoothing: float = 0.0
-) -> Tensor:
-    """Σ over rows of the cross-entropy between softmax(W x + b) and the (smoothed) target."""
+) -> tuple[Tensor, Tensor]:
+    """Σ over rows of the cross-entropy between softmax(W x + b) and the smoothed target; and that of the plain one.
+
+    Only the first has a gradient.
+    """
     apply: Any = _LinearCrossEntropy.apply
     x_XH = x_XH.to(weight_VH.dtype)
-    total: Tensor = apply(x_XH, weight_VH, bias_V, target_X, label_smoothing, torch.is_grad_enabled())
-    return total
+    both: tuple[Tensor, Tensor] = apply(x_XH, weight_VH, bias_V, target_X, label_smoothing, torch.is_grad_enabled())
+    return both
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x_XH: Tensor, W: Tensor, b: Tensor, y_X: Tensor, epsilon: float, with_grad: bool) -> Tensor:
+    def forward(
+        ctx: Any, x_XH: Tensor, W: Tensor, b: Tensor, y_X: Tensor, epsilon: float, with_grad: bool
+    ) -> tuple[Tensor, Tensor]:
         V = len(W)
         rows = max(1, CHUNK // V)
-        total = x_XH.new_zeros((), dtype=torch.promote_types(x_XH.dtype, torch.float32))
+        plain = x_XH.new_zeros((), dtype=torch.promote_types(x_XH.dtype, torch.float32))
+        even = torch.zeros_like(plain)
         buffer = x_XH.new_empty(min(rows, len(x_XH)), V)
         needed = [with_grad and need for need in ctx.needs_input_grad[:3]]
         dx, dW, db = (torch.zeros_like(t) if need else None for t, need in zip((x_XH, W, b), needed, strict=True))
@@ -42,9 +48,9 @@ class _LinearCrossEntropy(torch.autograd.Function):
             x, y = x_XH[start : start + rows], y_X[start : start + rows, None]
             z = torch.addmm(b, x, W.t(), out=buffer[: len(x)])
             log_p = torch.log_softmax(z, 1, out=z)
-            total -= (1 - epsilon) * log_p.gather(1, y).sum(dtype=total.dtype)
+            plain -= log_p.gather(1, y).sum(dtype=plain.dtype)
             if epsilon:
-                total -= epsilon / V * log_p.sum(dtype=total.dtype)
+                even -= log_p.sum(dtype=plain.dtype) / V
             if not any(needed):
                 continue
             dz = log_p.exp_()
@@ -59,10 +65,11 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 db += dz.sum(0)
         ctx.save_for_backward(x_XH, W, b, y_X, dx, dW, db)
         ctx.epsilon = epsilon
-        return total
+        ctx.mark_non_differentiable(plain)
+        return (1 - epsilon) * plain + epsilon * even, plain
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         x, W, b, y, *known = ctx.saved_tensors
         if torch.is_grad_enabled():  # a gradient of the gradient is wanted: in plain operations that have one
             q = torch.full((len(x), len(W)), ctx.epsilon / len(W), dtype=x.dtype, device=x.device)

@@ -93,12 +93,12 @@ class TokenOutput(Output):
         target_X = target.flatten().index_select(0, real)
         smoothing = self.label_smoothing if self.training else 0.0  # what is evaluated is the model, not its training
         try:
-            total = linear_cross_entropy(features_XH, self.output_weight, self.bias, target_X, smoothing)
+            total, plain = linear_cross_entropy(features_XH, self.output_weight, self.bias, target_X, smoothing)
         except (IndexError, RuntimeError):
             if target_X.min() >= 0 and target_X.max() < len(self.bias):
                 raise
             raise outside_vocabulary(target_X, len(self.bias)) from None
-        return Loss(total, mask_BT.sum())
+        return Loss(total, mask_BT.sum(), plain)
 
     def log_probs(self, step: Step, memory: Memory) -> Tensor:
         z_RV = self.logits(step.features)
