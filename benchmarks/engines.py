@@ -2,10 +2,10 @@
 
     .venv/bin/python benchmarks/engines.py runs/a runs/b --data DATA/multi30k/test_2016_flickr.{de,en}
 
-A run's own search on the given sources, in batches of 64 sentences of like length and one by one (the first 64), in
-sentences per second; from text to text, so that cutting and joining words counts. Then, of the whole file, the share
-of answers that are PyTorch's, and the metric. Everything is interleaved: in each round each engine has its turn in a
-process of its own.
+A run's own search on the given sources, in sentences per second: 512 at a time as they stand in the file, as many as
+``seqloom predict`` takes of one and puts into batches by itself; in batches of 64 of like length; and one by one.
+From text to text, so that cutting and joining words counts. Then, of the whole file, the share of answers that are
+PyTorch's, and the metric. Everything is interleaved: in each round each engine has its turn in a process of its own.
 """
 
 import argparse
@@ -26,8 +26,8 @@ from harness.results import RESULTS, Row, machine, table, write
 
 from seqloom.export import ENGINES
 
-SINGLE = 64
-"""How many sentences are answered one by one."""
+BATCHES = {512: 512, 64: 64, 1: 64}
+"""How many sentences are answered at a time, and in a round."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ def main() -> None:
     for run in options.runs:
         engines = ["torch", *(engine for engine in ENGINES if exported(run, engine))]
         measured = {engine: whole_file(run, engine, options.data, options.metric) for engine in engines}
-        for batch in (64, 1):
+        for batch in BATCHES:
             ms = speeds(run, engines, options.data[0], batch, rounds=options.rounds, threads=options.threads)
             for engine in engines:
                 answers, (metric, value) = measured[engine]
                 alike = [a == b for a, b in zip(answers, measured["torch"][0], strict=True)]
-                speed, ratio = SINGLE / ms[engine] * 1e3, ms["torch"] / ms[engine]
+                speed, ratio = BATCHES[batch] / ms[engine] * 1e3, ms["torch"] / ms[engine]
                 same = sum(alike) / len(alike)
                 records.append(
                     Answering(
@@ -101,12 +101,14 @@ def whole_file(run: Path, engine: str, data: Sequence[Path], metric: str) -> tup
 def speeds(
     run: Path, engines: Sequence[str], sources: Path, batch: int, *, rounds: int, threads: int
 ) -> dict[str, float]:
-    """The milliseconds that each engine takes for 64 sentences."""
+    """The milliseconds that each engine takes for a round."""
     with ExitStack() as stack:
         turns = {}
         for engine in engines:
             worker = stack.enter_context(Worker(sys.executable, BENCHMARKS / "engines_seqloom.py", threads=threads))
-            worker.ask("make", run=str(run), engine=engine, sources=str(sources), batch=batch)
+            worker.ask(
+                "make", run=str(run), engine=engine, sources=str(sources), batch=batch, sentences=BATCHES[batch]
+            )
             turns[engine] = worker.turn
         times = interleaved(turns, rounds=rounds, warm_up=1)
     return {engine: median(taken) for engine, taken in times.items()}

@@ -6,18 +6,21 @@ from harness.worker import Run, serve
 
 from seqloom import load
 
-SENTENCES = 64
+ALIKE = 64
+"""A batch of so many has sentences of like length; more are taken as they stand in the file."""
 
 
-def make(run: str, engine: str, sources: str, batch: int) -> Run:
-    """Answers to 64 sentences of a file, others in every round, together or one by one."""
+def make(run: str, engine: str, sources: str, batch: int, sentences: int) -> Run:
+    """Answers to sentences of a file, others in every round, so many at a time."""
     model = load(run, engine=None if engine == "torch" else engine)
-    lines = sorted(Path(sources).read_text(encoding="utf-8").splitlines(), key=len)
-    groups = [lines[begin : begin + SENTENCES] for begin in range(0, len(lines) - SENTENCES + 1, SENTENCES)]
+    lines = Path(sources).read_text(encoding="utf-8").splitlines()
+    if batch < sentences or batch <= ALIKE:
+        lines.sort(key=len)
+    groups = [lines[begin : begin + sentences] for begin in range(0, len(lines) - sentences + 1, sentences)]
 
     def answer(number: int) -> list[str]:
         group = groups[number * 7 % len(groups)]  # short ones and long ones in turn
-        return [text for begin in range(0, SENTENCES, batch) for text in model.predict(group[begin : begin + batch])]
+        return [text for begin in range(0, sentences, batch) for text in model.predict(group[begin : begin + batch])]
 
     return answer
 

@@ -124,7 +124,7 @@ CASES: list[Case | Mixture] = [
         [("multi30k-de-en/transformer", 1), ("multi30k-de-en/transformer", 2), ("multi30k-de-en/additive", 1)],
     ),
     multi30k("none", "multi30k-none.yaml"),
-    multi30k("transformer", "multi30k-transformer.yaml", to="de"),
+    multi30k("additive", "multi30k-de-en.yaml", to="de"),
     g2p("fre", None, suffix="/default"),
     g2p("fre", None, suffix="/default-1000", first=1000),
     g2p("fre", None, suffix="/default-100", first=100),

@@ -1,6 +1,5 @@
 """Greedy search."""
 
-import torch
 from torch import Tensor
 
 from seqloom.decode.lengths import Lengths, Ratio
@@ -34,4 +33,4 @@ class Greedy(Search):
 
     def choose(self, log_probs_BKV: Tensor, rows: Rows) -> Choice:
         log_prob_BK, token_BK = log_probs_BKV.max(-1)
-        return Choice(torch.zeros_like(token_BK), token_BK, rows.total_BK + log_prob_BK, log_prob_BK)
+        return Choice(None, token_BK, rows.total_BK + log_prob_BK, log_prob_BK)

@@ -75,8 +75,7 @@ class Sample(Search):
         number_BK1 = (uniform_BK * cumulated_BKV[..., -1])[..., None]
         token_BK1 = torch.searchsorted(cumulated_BKV, number_BK1, right=True).clamp(max=log_probs_BKV.shape[-1] - 1)
         log_prob_BK = log_probs_BKV.gather(-1, token_BK1)[..., 0]
-        beam_BK = torch.arange(token_BK1.shape[1], device=token_BK1.device).expand_as(log_prob_BK)
-        return Choice(beam_BK, token_BK1[..., 0], rows.total_BK + log_prob_BK, log_prob_BK)
+        return Choice(None, token_BK1[..., 0], rows.total_BK + log_prob_BK, log_prob_BK)
 
     def _probs(self, log_probs_BKV: Tensor) -> Tensor:
         """q, before it is normalised."""

@@ -42,13 +42,13 @@ class Rows(NamedTuple):
 class Choice(NamedTuple):
     """What a strategy chose: W candidates for each sentence.
 
-    beam_BW, token_BW: which of the sentence's K rows goes on, and with what.
+    beam_BW, token_BW: which of the sentence's K rows goes on, and with what; without beam_BW, each does by itself.
     total_BW: the candidate's; never more than that of the row it continues. −∞: there is none.
     best_BK: the greatest log-probability of any continuation of a row; −∞: nothing can follow it.
     carry_BW: what to carry along for each candidate.
     """
 
-    beam_BW: Tensor
+    beam_BW: Tensor | None
     token_BW: Tensor
     total_BW: Tensor
     best_BK: Tensor
@@ -127,9 +127,14 @@ class Walk:
         log_probs_RV = self.model.output.log_probs(step, self.memory)
         B, K = self.rows.total_BK.shape
         chosen = self.choose(self._allowed(log_probs_RV).view(B, K, -1), self.rows)
-        row_BW = chosen.beam_BW + torch.arange(0, B * K, K, device=log_probs_RV.device)[:, None]
-        row_X, token_X = row_BW.flatten(), chosen.token_BW.flatten()
-        self.trail.add(row_X, self.node_R[row_X], token_X, log_probs_RV[row_X, token_X], step.weights)
+        token_X = chosen.token_BW.flatten()
+        if chosen.beam_BW is None:
+            row_BW, parent_X = torch.arange(B * K, device=token_X.device).view(B, K), self.node_R
+        else:
+            row_BW = chosen.beam_BW + torch.arange(0, B * K, K, device=token_X.device)[:, None]
+            parent_X = self.node_R[row_BW.flatten()]
+        row_X = row_BW.flatten()
+        self.trail.add(row_X, parent_X, token_X, log_probs_RV[row_X, token_X], step.weights)
         on_BW = (chosen.total_BW > IMPOSSIBLE) & (chosen.token_BW != END)
         if (
             self.rows.t >= self.first_limit
@@ -140,7 +145,10 @@ class Walk:
             return self._go_on(step.state, chosen, row_X, self._settle(chosen, row_BW, on_BW, step.weights))
         if self.ranking.coverage:
             self._cover(step.weights)
-        self._select(step.state, chosen, row_X, torch.arange(len(row_X), device=row_X.device).view_as(on_BW))
+        if chosen.beam_BW is None:
+            self._continue(step.state, chosen, row_X)
+        else:
+            self._select(step.state, chosen, row_X, torch.arange(len(row_X), device=row_X.device).view_as(on_BW))
         return True
 
     def _stuck(self, chosen: Choice) -> Tensor:
@@ -237,6 +245,12 @@ class Walk:
         self._select(state, chosen, row_X, take_BK)
         return True
 
+    def _continue(self, state: State, chosen: Choice, row_R: Tensor) -> None:
+        """Every row goes on by itself: the short way of ``_select``."""
+        self.node_R, self.last_R, self.state = row_R, chosen.token_BW.flatten(), state
+        self.rows = self.rows._replace(t=self.rows.t + 1, total_BK=chosen.total_BW, carry_BK=chosen.carry_BW)
+        self._remember()
+
     def _select(self, state: State, chosen: Choice, row_X: Tensor, take_BK: Tensor) -> None:
         """Make some of the candidates the rows of the next step."""
         rows = len(self.last_R)
@@ -253,6 +267,10 @@ class Walk:
         if len(row_R) != rows or not torch.equal(row_R, torch.arange(rows, device=row_R.device)):
             state, self.past = state.select(row_R), self.past.select(row_R)
         self.state = state
+        self._remember()
+
+    def _remember(self) -> None:
+        """Keep what every row has said, where masks ask for it."""
         if self.masked is not None:
             self.past["tokens"] = torch.cat((self.past["tokens"], self.last_R[:, None]), 1)
 
