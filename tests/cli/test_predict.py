@@ -351,3 +351,16 @@ def test_the_grammar_of_dates_makes_dates():
     for answers in model.answers([s for s, _ in pairs[:6]], search="beam", grammar="dates", max_length=10):
         assert answers[0].finished
         datetime.date.fromisoformat(answers[0].text)
+
+
+@pytest.mark.parametrize(("search", "most"), [({"name": "beam", "width": 50}, 2), ("greedy", 8), ("exhaustive", 1)])
+def test_wide_searches_get_small_batches(model, monkeypatch, search, most):
+    """What bounds memory is rows, not sentences."""
+    how, _ = model.asked(search, {"max_length": 1})
+    sizes = []
+    monkeypatch.setattr(seqloom.predictor.predictor, "TOKENS", 100)
+    monkeypatch.setattr(type(how), "__call__", lambda self, network, batch, **_: sizes.append(len(batch.source)) or [
+        [] for _ in batch.source])  # fmt: skip
+    model.predictor.answers([source for source, _ in PAIRS[:8]], how)
+    assert sum(sizes) == 8
+    assert max(sizes) <= most

@@ -63,7 +63,7 @@ class Beam(Search):
             n_best=n_best,
             ranking=Ranking(normalisation, alpha, coverage=coverage),
         )
-        self.width = width
+        self.width = self.rows = width
 
     def choose(self, log_probs_BKV: Tensor, rows: Rows) -> Choice:
         # The best of all are among the best of each row: so the wide table is looked through once, row by row.

@@ -65,6 +65,7 @@ class Diverse(Search):
             ranking=Ranking(normalisation, alpha, coverage=coverage),
         )
         self.width, self.groups, self.diversity = width, groups, diversity
+        self.rows = width
 
     def choose(self, log_probs_BKV: Tensor, rows: Rows) -> Choice:
         each = self.width // self.groups

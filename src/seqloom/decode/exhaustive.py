@@ -51,6 +51,7 @@ class Exhaustive(Search):
             n_best=n_best,
             ranking=Ranking(normalisation, alpha, coverage=coverage),
         )
+        self.rows = CELLS  # one sentence at a time
 
     def choose(self, log_probs_BKV: Tensor, rows: Rows) -> Choice:
         B, K, V = log_probs_BKV.shape

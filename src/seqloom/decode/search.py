@@ -29,6 +29,7 @@ class Search:
     unknown: whether an answer may have UNKNOWN in it.
     starts: how many rows a sentence begins with.
     n_best: how many answers are given, if there are as many.
+    rows: how many rows of a batch a sentence takes at most.
     ranking: what they are ranked by.
     """
 
@@ -48,6 +49,7 @@ class Search:
         self.never = [PAD, START] if unknown else [PAD, START, UNKNOWN]
         self.starts = starts
         self.n_best = n_best
+        self.rows = max(starts, n_best)
         self.ranking = ranking or Ranking()
 
     def choose(self, log_probs_BKV: Tensor, rows: Rows) -> Choice:

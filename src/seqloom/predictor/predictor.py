@@ -21,6 +21,8 @@ from seqloom.registry import find
 
 TOKENS = 6000
 """The padded size of a batch of sources, which bounds the memory that answering takes."""
+USUAL_ROWS = 5
+"""A search that takes more rows for a sentence gets batches that are smaller by as much."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Predictor:
             constraints.check_sources(len(ids))
         found: list[list[Answer]] = [[BLANK] if not row else [] for row in ids]
         weights = weights and not self.readers
-        for rows in _by_length([len(row) for row in ids]):
+        for rows in _by_length([len(row) for row in ids], TOKENS * USUAL_ROWS // max(search.rows, USUAL_ROWS)):
             if stop():
                 break
             batch = self._batch(rows, [ids, *others])
@@ -90,7 +92,7 @@ class Predictor:
                 raise SizeError(f"source {number} is empty, and a model can't score what follows from nothing")
         scores: list[Score | None] = [None] * len(sources)
         lengths = [max(len(s), len(t) + 1) for s, t in zip(ids, target_ids, strict=True)]
-        for rows in _by_length(lengths):
+        for rows in _by_length(lengths, TOKENS):
             batch = self._batch(rows, [ids, *others], target_ids)
             scored = score(self.network, batch)
             logs, right = scored.log_probs.tolist(), (scored.correct & scored.mask).sum(1).tolist()
@@ -147,13 +149,13 @@ class Predictor:
         return batches if self.readers else batches[0]
 
 
-def _by_length(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """The numbers of the rows that hold something, the longest first, in batches of about equal size."""
+def _by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
+    """The numbers of the rows that hold something, the longest first, in batches of about so many tokens."""
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
         if lengths[row] == 0:
             break
-        if batch and (len(batch) + 1) * lengths[batch[0]] > TOKENS:
+        if batch and (len(batch) + 1) * lengths[batch[0]] > tokens:
             yield batch
             batch = []
         batch.append(row)
