@@ -108,7 +108,7 @@ class Model:
         """This model against another on the same data, with a paired test of significance."""
         examples = list(examples_of(data))  # once: it may be a pipe
         judged = self.metrics(metrics)
-        if self.tokenizers.target.to_json() != other.tokenizers.target.to_json() and metrics is None:
+        if metrics is None and not self.tokenizers.target.same_tokens(other.tokenizers.target):
             judged = [metric for metric in judged if metric.needs != "model"]  # they count tokens, and these differ
         ours, theirs = (model.answer_data(examples, search=search, **options) for model in (self, other))
         return compare(ours, theirs, judged)
@@ -174,7 +174,7 @@ def load(
             raise OptionError(f"average={average!r} is for an ensemble, and {folders[0]} is one run: name several")
         return first
     for name, model in zip(folders, models, strict=True):
-        if model.tokenizers.target.to_json() != first.tokenizers.target.to_json():
+        if not model.tokenizers.target.same_tokens(first.tokenizers.target):
             raise OptionError(
                 f"{folders[0]} and {name} write different tokens, so they make no ensemble: train them on the same "
                 f"pairs, or on one prepared corpus (seqloom prepare)"
@@ -182,7 +182,7 @@ def load(
     options = check("an ensemble", Ensemble, {} if average is None else {"average": average})
     ensemble = Ensemble([model.network for model in models], **options)
     readers = [model.tokenizers.source for model in models]
-    alike = all(reader.to_json() == readers[0].to_json() for reader in readers)
+    alike = all(reader.same_tokens(readers[0]) for reader in readers)
     return Model(first.config, first.tokenizers, Predictor(ensemble, first.tokenizers, () if alike else readers))
 
 

@@ -257,3 +257,11 @@ def test_an_unknown_kind_or_option_is_named():
         build("tokenizer", "unigramm")
     with pytest.raises(SeqloomError, match="did you mean 'lowercase'"):
         build("tokenizer", {"name": "byte", "lower_case": True})
+
+
+def test_the_same_tokens_however_they_were_made():
+    texts = ["low lower lowest"] * 9
+    one, other = trained("bpe", texts, size=30, min_count=2), trained("bpe", texts, size=30, min_count=3)
+    assert one.spec != other.spec
+    assert one.same_tokens(other)
+    assert not one.same_tokens(trained("bpe", texts, size=12, min_count=2))

@@ -73,7 +73,7 @@ def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFol
     check_parts(config)
     prepared = Prepared.open(prepared_folder(config, folder))
     began, now = Tokenizers.load(folder.tokenizer), prepared.tokenizers
-    if any(a.to_json() != b.to_json() for a, b in ((began.source, now.source), (began.target, now.target))):
+    if not (began.source.same_tokens(now.source) and began.target.same_tokens(now.target)):
         raise OptionError(f"{prepared.folder} was prepared anew, with other tokens than this run began with")
     folder.sweep()
     network = make_network(config, prepared)

@@ -63,6 +63,11 @@ class Tokenizer:
             return piece
         return piece if piece.isascii() else f"<{BYTES.index(piece):02X}>"
 
+    def same_tokens(self, other: "Tokenizer") -> bool:
+        """Whether both cut every text alike, into the same numbers, however they were made."""
+        mine, others = self.to_json(), other.to_json()
+        return all(mine[key] == others[key] for key in ("unknown", "trained"))
+
     def to_json(self) -> dict[str, Any]:
         """All of it as plain data."""
         return {"spec": self.spec, "unknown": self._unknown, "trained": json.loads(self._trained.to_str())}
