@@ -62,7 +62,8 @@ def describe(corpus: str, folder: str, sizes: dict[str, Any], *, seed: int, step
             "optimizer": "adam",
             "learning_rate": sizes["rate"],
             "clip_grad_norm": sizes["clip"],
-            "scheduling": "exponential",  # it wants one; this one acts between epochs only
+            "scheduling": "exponential",  # it wants one; with this factor the rate stays
+            "decrease_factor": 1.0,
             "epochs": NEVER,
             "updates": steps,
             "logging_freq": 100,
