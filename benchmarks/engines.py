@@ -59,6 +59,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results (%(default)s)")
     options = parser.parse_args()
+    lines = len(options.data[0].read_text(encoding="utf-8").splitlines())
     records = []
     for run in options.runs:
         engines = ["torch", *(engine for engine in ENGINES if exported(run, engine))]
@@ -68,7 +69,7 @@ def main() -> None:
             for engine in engines:
                 answers, (metric, value) = measured[engine]
                 alike = [a == b for a, b in zip(answers, measured["torch"][0], strict=True)]
-                speed, ratio = BATCHES[batch] / ms[engine] * 1e3, ms["torch"] / ms[engine]
+                speed, ratio = min(BATCHES[batch], lines) / ms[engine] * 1e3, ms["torch"] / ms[engine]
                 same = sum(alike) / len(alike)
                 records.append(
                     Answering(

@@ -14,6 +14,7 @@ def make(run: str, engine: str, sources: str, batch: int, sentences: int) -> Run
     """Answers to sentences of a file, others in every round, so many at a time."""
     model = load(run, engine=None if engine == "torch" else engine)
     lines = Path(sources).read_text(encoding="utf-8").splitlines()
+    sentences = min(sentences, len(lines))
     if batch < sentences or batch <= ALIKE:
         lines.sort(key=len)
     groups = [lines[begin : begin + sentences] for begin in range(0, len(lines) - sentences + 1, sentences)]

@@ -85,7 +85,7 @@ def prepare_them(folder: str, pairs: int) -> Figures:
 
 
 def start(folder: str, pairs: int) -> Figures:
-    """From nothing to the first batch."""
+    """From a Python that has numpy to the first batch."""
     times = [time.perf_counter()]
     from seqloom.data.batches import Batching
     from seqloom.data.prepare import Prepared

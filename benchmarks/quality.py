@@ -10,13 +10,16 @@ minutes are those of the whole training command. Where a case has several runs, 
 as an ensemble (the mean of their probabilities); a mixture is an ensemble of the runs of several cases. The test set
 is looked at once, when training is over; what stops training and chooses weights is the dev set.
 
-``results/quality.json`` has a record for every run, ensemble and test set; it is written after each.
+``results/quality.json`` has a record for every run, ensemble and test set; it is written after each. Several of this
+program may run at once, each with cases and ``--threads`` of its own.
 """
 
 import argparse
+import fcntl
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -134,12 +137,16 @@ CASES: list[Case | Mixture] = [
 BY_NAME = {case.name: case for case in CASES if isinstance(case, Case)}
 
 
+def kept_records() -> list[Record]:
+    """What was measured so far."""
+    return [Record(**r) for r in json.loads(FILE.read_text(encoding="utf-8"))] if FILE.exists() else []
+
+
 class Bench:
     """Trains and measures cases; runs are folders below ``runs``, data is below ``data``."""
 
     def __init__(self, data: Path, runs: Path, threads: int) -> None:
         self.data, self.runs, self.threads = data, runs, threads
-        self.records = [Record(**r) for r in json.loads(FILE.read_text())] if FILE.exists() else []
 
     def do(self, case: Case | Mixture, most: int) -> None:
         """Every run of a case that is not there yet, at most so many, and what is measured of it."""
@@ -165,17 +172,19 @@ class Bench:
         folder = self.folder(case, seed)
         if (folder / "minutes").exists():
             return
+        shutil.rmtree(folder, ignore_errors=True)  # of a run that was interrupted, nobody knows the minutes
         begin = time.monotonic()
-        command = self.command(case, seed)
-        self.seqloom(*command, "--out", str(folder))
+        self.seqloom(*self.command(case, seed))
+        (folder / "machine").write_text(machine(self.threads) + "\n")
         (folder / "minutes").write_text(f"{(time.monotonic() - begin) / 60:.3f}\n")
 
     def command(self, case: Case, seed: int) -> list[str]:
-        """What trains a run, but for --out."""
+        """What trains a run."""
         recipe = [] if case.recipe is None else [str(RECIPES / case.recipe)]
         train = self.files(case.train) if case.first is None else self.beginnings(case.train, case.first)
         given = ["--train", *train, "--dev", *self.files(case.dev)]
-        return ["train", *recipe, *given, *([] if case.recipe is None else ["--set", f"seed={seed}"])]
+        seeded = [] if case.recipe is None else ["--set", f"seed={seed}"]
+        return ["train", *recipe, *given, *seeded, "--out", str(self.folder(case, seed))]
 
     def beginnings(self, below: Sequence[str], lines: int) -> list[str]:
         """Files with the first lines of files of the data folder."""
@@ -195,7 +204,7 @@ class Bench:
         seeds = [seed for _, seed in runs]
         first = runs[0][0]
         for test, files in first.tests.items():
-            if any((r.case, r.test, r.seeds) == (case.name, test, seeds) for r in self.records):
+            if any((r.case, r.test, r.seeds) == (case.name, test, seeds) for r in kept_records()):
                 continue
             asked = [part for metric in first.metrics for part in ("--metric", metric)]
             command = ["evaluate", *(str(self.folder(*run)) for run in runs), "--data", *self.files(files), *asked]
@@ -213,9 +222,6 @@ class Bench:
         """Add a record, and write them all."""
         first = next(iter(found["metrics"]))
         seeds = [seed for _, seed in runs]
-        command = shlex.join(["seqloom", *shown])
-        for place, name in ((self.data, "DATA"), (RECIPES, "recipes"), (self.runs, "RUNS")):
-            command = command.replace(str(place), name)
         record = Record(
             case=case.name,
             test=test,
@@ -230,19 +236,28 @@ class Bench:
                 for b in found["by_source_length"]
             ],
             parameters=sum(self.parameters(self.folder(*run)) for run in runs),
-            command=command,
-            machine=machine(self.threads),
+            command=shlex.join(["seqloom", *map(self.anywhere, shown)]),
+            machine="; ".join(dict.fromkeys((self.folder(*run) / "machine").read_text().strip() for run in runs)),
         )
-        self.records.append(record)
-        order = [case.name for case in CASES]
-        self.records.sort(key=lambda r: (order.index(r.case) if r.case in order else len(order), r.test, r.seeds))
-        rows = ",\n".join(json.dumps(asdict(r), ensure_ascii=False) for r in self.records)
-        beside = FILE.with_suffix(".new")
-        beside.write_text(f"[\n{rows}\n]\n", encoding="utf-8")
-        beside.replace(FILE)
+        with open(__file__) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # whoever else runs this program waits
+            order = [case.name for case in CASES]
+            records = [*kept_records(), record]
+            records.sort(key=lambda r: (order.index(r.case) if r.case in order else len(order), r.test, r.seeds))
+            rows = ",\n".join(json.dumps(asdict(r), ensure_ascii=False) for r in records)
+            beside = FILE.with_suffix(".new")
+            beside.write_text(f"[\n{rows}\n]\n", encoding="utf-8")
+            beside.replace(FILE)
         value, low, high = (record.metrics[first]["value"], *record.metrics[first]["interval"])
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} together"
         print(f"{case.name} {test}, {which}: {first} {value:.2f} ({low:.2f} – {high:.2f})", flush=True)
+
+    def anywhere(self, argument: str) -> str:
+        """An argument as it is shown: places of this machine have names."""
+        for place, name in ((self.data, "DATA"), (RECIPES, "recipes"), (self.runs, "RUNS")):
+            if Path(argument).is_relative_to(place):
+                return str(name / Path(argument).relative_to(place))
+        return argument
 
     def parameters(self, folder: Path) -> int:
         """How many numbers a run has learned."""
@@ -276,7 +291,7 @@ def main() -> None:
     unknown = [name for name in options.cases or () if name not in names]
     if unknown:
         parser.error(f"no such case: {', '.join(unknown)}; there are {', '.join(names)}")
-    bench = Bench(options.data, options.runs, options.threads)
+    bench = Bench(options.data.resolve(), options.runs.resolve(), options.threads)
     for case in CASES:
         if not options.cases or case.name in options.cases:
             bench.do(case, options.seeds)

@@ -35,14 +35,14 @@ from statistics import median
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
+from harness import peers
 from harness.driver import Worker, interleaved
-from harness.environment import BENCHMARKS, environment
+from harness.environment import BENCHMARKS
 from harness.results import RESULTS, Speed, machine, table, write
 from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-TORCH = "torch==2.13.0"
 PIECES = 8000
 DEV = 8
 """Pairs to judge by, which a toolkit may want when it has trained: the fewer, the sooner it ends."""
@@ -77,13 +77,11 @@ class Case(NamedTuple):
         return "epochs/min" if self.span is None else "tokens/s"
 
 
-def prepare_multi30k(data: Path, folder: Path) -> int:
-    """Multi30k as pieces, a few of its training pairs to judge by."""
-    return cut_multi30k(data, folder)
-
-
 def cut_multi30k(data: Path, folder: Path, dev: str | None = None) -> int:
-    """Sentences as BPE pieces separated by spaces; each side has pieces of its own. dev: a part to judge by."""
+    """Sentences as BPE pieces separated by spaces; each side has pieces of its own.
+
+    dev: a part to judge by; None: a few of the training pairs.
+    """
     for language in ("de", "en"):
         lines = _lines(data / f"multi30k/train.{language}")
         cutter = Tokenizer(models.BPE(unk_token="<unk>"))
@@ -121,9 +119,9 @@ CASES = (
     Case(
         "multi30k",
         "joeynmt 2.3.0",
-        partial(environment, "joeynmt", [[TORCH], [TORCH, "joeynmt==2.3.0", "importlib_metadata"]]),
+        peers.joeynmt,
         ("multi30k/train.de", "multi30k/train.en"),
-        prepare_multi30k,
+        cut_multi30k,
         {"embedding": 256, "hidden": 256, "dropout": 0.1, "batch": 64, "rate": 1e-3, "clip": 1.0},
         warm_up=20,
         span=100,
@@ -135,8 +133,7 @@ CASES = (
     Case(
         "g2p",
         "yoyodyne 0.5.27",
-        # It declares torchvision, of which it uses nothing, and which keeps it from being imported.
-        partial(environment, "yoyodyne", [[TORCH], [TORCH, "yoyodyne==0.5.27"]], removes=["torchvision"]),
+        peers.yoyodyne,
         ("g2p/hun_train.tsv",),
         prepare_g2p,
         {"embedding": 128, "hidden": 512, "dropout": 0.2, "batch": 32, "rate": 1e-3, "clip": 1.0},

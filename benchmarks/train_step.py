@@ -45,8 +45,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
+from harness import peers
 from harness.driver import Worker, interleaved
-from harness.environment import BENCHMARKS, environment
+from harness.environment import BENCHMARKS
 from harness.results import RESULTS, Record, compare, machine, table, write
 from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
@@ -54,8 +55,6 @@ from train_step_limit import multiply_adds
 
 from seqloom.batch import END, PAD, UNKNOWN
 
-TORCH = "torch==2.13.0"
-INSTALLS = [[TORCH], [TORCH, "joeynmt==2.3.0", "importlib_metadata"]]
 PEER = "joeynmt 2.3.0"
 DIFFERENCES = {
     "luong": "JoeyNMT's recurrent encoder must be bidirectional: 2 layers of 2 × 128, for our 2 layers of 256; "
@@ -186,7 +185,7 @@ def main() -> None:
     chosen = [case for case in cases if not options.cases or any(text in str(case) for text in options.cases)]
     if not chosen:
         parser.error(f"no such case; there are {', '.join(map(str, cases))}")
-    peer = environment("joeynmt", INSTALLS)
+    peer = peers.joeynmt()
     records, speeds = [], []
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:

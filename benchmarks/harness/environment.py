@@ -20,14 +20,14 @@ def environment(name: str, installs: Sequence[Sequence[str]], *, removes: Sequen
     """
     home = BENCHMARKS / ".envs" / name
     python, ready = home / "bin" / "python", home / ".ready"
+    pins = [line for line in CONSTRAINTS.read_text().splitlines() if line.startswith(SHARED)]
     wanted = "\n".join(
-        [*(" ".join(packages) for packages in installs), *(f"without {package}" for package in removes)]
+        [*pins, *(" ".join(packages) for packages in installs), *(f"without {package}" for package in removes)]
     )
     if not ready.exists() or ready.read_text() != wanted:
         print(f"making {home} …", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
         constraints = home / "constraints.txt"
-        pins = [line for line in CONSTRAINTS.read_text().splitlines() if line.startswith(SHARED)]
         constraints.write_text("\n".join(pins) + "\n")
         pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
         for packages in installs:

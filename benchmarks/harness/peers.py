@@ -4,17 +4,15 @@ from pathlib import Path
 
 from harness.environment import environment
 
-TORCH = "torch==2.13.0"
-
 
 def joeynmt() -> Path:
     """JoeyNMT 2.3.0."""
-    return environment("joeynmt", [[TORCH], [TORCH, "joeynmt==2.3.0", "importlib_metadata"]])
+    return environment("joeynmt", [["torch"], ["joeynmt==2.3.0", "importlib_metadata"]])
 
 
 def yoyodyne() -> Path:
     """Yoyodyne 0.5.27. It declares torchvision, of which it uses nothing, and which keeps it from being imported."""
-    return environment("yoyodyne", [[TORCH], [TORCH, "yoyodyne==0.5.27"]], removes=["torchvision"])
+    return environment("yoyodyne", [["torch"], ["yoyodyne==0.5.27"]], removes=["torchvision"])
 
 
 def ctranslate2() -> Path:
