@@ -18,15 +18,13 @@ from seqloom.registry import Spec, build, check, find, parts, split
 from seqloom.registry import options as options_of
 from seqloom.train.display import Display, display_for
 from seqloom.train.folder import RunFolder
-from seqloom.train.judge import fitting
+from seqloom.train.judge import USUAL, fitting
 from seqloom.train.start import device as device_named
 from seqloom.train.start import load_network, train
 
 Folder = str | Path
 Pairs = Sequence[tuple[str, str]] | Sequence[Example]
 Data = str | Sequence[str] | Files | Pairs
-USUAL = {"symbols": ("wer", "ser"), "character": ("exact",), "byte": ("exact",)}
-"""Metrics of an evaluation, by the target's tokenizer, where none is asked for."""
 
 
 class Model:

@@ -82,3 +82,26 @@ def test_an_option_can_be_set_on_the_default_preset():
     assert config.model["encoder"]["layers"] == 2
     assert config.model["encoder"]["bidirectional"]
     assert config.model["decoder"]["cell"]["name"] == "gru"
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "targets", "metric"),
+    [
+        ("symbols", ["a l s t"], "wer"),
+        ("character", ["aalst"], "exact"),
+        ("byte", ["aalst"], "exact"),
+        ("bpe", ["Ein Hund läuft.", "Ja."], "bleu"),
+        ("bpe", ["Hund", "Hunde"], "exact"),  # BLEU counts four words at a time: it would be 0 for ever
+        ("word", ["Hund", "Hunde"], "exact"),
+        ("bpe", [], "bleu"),
+    ],
+)
+def test_the_metric_suits_the_target(tokenizer, targets, metric):
+    config = make_config({"data": {"target": {"name": tokenizer, "lowercase": True}}})
+    choose(config, 1000, targets)
+    assert config.train.metric == {"name": metric, "lowercase": True}
+
+
+def test_weights_are_chosen_by_a_metric_that_can_tell_single_words(tmp_path):
+    folder = trained(tmp_path / "run", {"data": {"source": "byte", "target": "bpe"}, "train": {"updates": 2}})
+    assert folder.read_config().train.metric == {"name": "exact"}

@@ -15,6 +15,7 @@ from seqloom.errors import OptionError
 from seqloom.models.describe import complete
 from seqloom.presets import load_preset
 from seqloom.registry import build, split
+from seqloom.train.judge import USUAL
 
 PRESET = "recurrent"
 LOOKED_AT = 2000
@@ -102,8 +103,11 @@ def check_parts(config: Config) -> None:
             build(kind, spec, *more)
 
 
-def choose(config: Config, pairs: int) -> list[str]:
-    """Fill in all that the configuration leaves open but the number of updates; says what was chosen."""
+def choose(config: Config, pairs: int, targets: Iterable[str] = ()) -> list[str]:
+    """Fill in all that the configuration leaves open but the number of updates; says what was chosen.
+
+    targets: what answers are to be judged by, where that is known already.
+    """
     row = suited_to(pairs)
     said: list[str] = []
     described = model_described(config)
@@ -130,7 +134,7 @@ def choose(config: Config, pairs: int) -> list[str]:
     if train.metric is None:
         target, options = split("tokenizer", config.data.target or "bpe")
         lowercase = {"lowercase": True} if options.get("lowercase") else {}  # unseen, unknown
-        train.metric = {"name": {"symbols": "wer", "character": "exact"}.get(target, "bleu"), **lowercase}
+        train.metric = {"name": USUAL.get(target, (_for_words(targets),))[0], **lowercase}
         said.append(f"judged by {train.metric['name']}")
     if train.optimiser is None or "name" not in _mapping(train.optimiser):
         rate = {"rate": 1e-3, "betas": [0.9, 0.98]} if _is_transformer(config) else {"rate": row.rate}
@@ -155,6 +159,12 @@ def choose_updates(config: Config, batches: int) -> list[str]:
         train.schedule = {"name": "cosine", "warmup": warmup, **_mapping(train.schedule)}
         said.append(f"a cosine schedule with {train.schedule['warmup']} updates of warm-up")
     return said
+
+
+def _for_words(targets: Iterable[str]) -> str:
+    """The metric for targets of words: BLEU, but for single ones, whose BLEU is 0 however good they are."""
+    lengths = {len(target.split()) for target in islice(targets, LOOKED_AT)}
+    return "exact" if lengths == {1} else "bleu"
 
 
 def _is_transformer(config: Config) -> bool:

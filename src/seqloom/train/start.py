@@ -25,12 +25,9 @@ from seqloom.train.defaults import check_model, check_parts, choose, choose_upda
 from seqloom.train.display import Display
 from seqloom.train.folder import Lines, RunFolder
 from seqloom.train.interrupt import Interrupts
-from seqloom.train.judge import judge_for
+from seqloom.train.judge import USUAL, judge_for
 from seqloom.train.loop import Loop, batching
 from seqloom.train.readme import readme
-
-WATCHED = {"symbols": ("wer", "ser"), "character": ("exact",), "byte": ("exact",)}
-"""Metrics to look at while training, by the target's tokenizer, beside the one that decides."""
 
 
 def train(
@@ -48,8 +45,9 @@ def train(
     check_model(config)
     check_parts(config)
     prepared = compiled(config, folder, display, train_examples, dev_examples)
+    assert prepared.dev is not None
     pairs = len(prepared.train)
-    said = choose(config, pairs)
+    said = choose(config, pairs, (example.target for example in prepared.dev.examples()))
     batches = batching(prepared.train, config.train, config.seed)
     said += choose_updates(config, len(batches.plan(0)))
     if said:
@@ -141,7 +139,7 @@ def _run(
     assert prepared.dev is not None
     assert config.train.metric is not None
     examples = list(prepared.dev.examples())
-    also = ["loss", "perplexity", *WATCHED.get(prepared.tokenizers.target.spec["name"], ("bleu",))]
+    also = ["loss", "perplexity", *USUAL.get(prepared.tokenizers.target.spec["name"], ("bleu",))]
     judge = judge_for(examples, prepared.tokenizers, config.train.metric, also)
     loop = Loop(network, prepared.train, batches, judge, config=config.train, folder=folder, display=display)
     if loop.restore():
