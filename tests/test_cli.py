@@ -67,6 +67,7 @@ def test_json_has_every_kind_part_option_and_default():
                 json.dumps(defaults)
             )
             assert all(o["type"] for o in facts["options"].values())
+            assert [option for option, o in facts["options"].items() if not o["meaning"]] == [], (kind, name)
 
 
 def test_json_of_one_kind():

@@ -15,7 +15,7 @@ class ExactMatch(Metric):
 
     Spaces only separate: two in a row, or some at the ends, make no difference.
 
-    - ``lowercase``: letters' case makes no difference
+    lowercase: whether letters' case makes no difference.
     """
 
     name = "exact"
@@ -42,7 +42,7 @@ class WordErrorRate(ExactMatch):
     WER = 100 − exact match. It is right to give any of a word's pronunciations. (Speech recognition's rate of edited
     words in a sentence is ``ser``, whose symbols are the words there.)
 
-    - ``lowercase``: letters' case makes no difference
+    lowercase: whether letters' case makes no difference.
     """
 
     name = "wer"

@@ -49,10 +49,11 @@ class BLEU(SacreMetric):
     BLEU = min(1, exp(1 − r/c)) · (p₁ p₂ p₃ p₄)^¼ with the lengths c of the answers and r of the references, and the
     precisions pₙ over the whole corpus. Papineni et al. 2002; Post 2018.
 
-    - ``lowercase``: letters' case makes no difference
-    - ``tokenize``: how sacreBLEU cuts the text into words
-    - ``smooth_method``: what replaces a precision of 0; ``smooth_value``: by how much, for floor and add-k
-    - ``effective_order``: leave out orders for which the answers have no n-gram at all: for very short answers
+    lowercase: whether letters' case makes no difference.
+    tokenize: how sacreBLEU cuts the text into words.
+    smooth_method: what replaces a precision of 0.
+    smooth_value: by how much, for floor and add-k.
+    effective_order: whether orders are left out for which the answers have no n-gram at all: for very short answers.
     """
 
     name = "bleu"
@@ -92,10 +93,11 @@ class ChrF(SacreMetric):
 
     chrF_β = (1 + β²) P R / (β² P + R), with precision P and recall R averaged over the orders. Popović 2015, 2017.
 
-    - ``char_order``, ``word_order``: the longest n-grams of characters and of words; a ``word_order`` of 2 is chrF++
-    - ``beta``: how many times more recall counts than precision
-    - ``lowercase``: letters' case makes no difference
-    - ``whitespace``: spaces are characters too
+    char_order: the longest n-grams of characters.
+    word_order: the longest n-grams of words; 2 is chrF++.
+    beta: how many times more recall counts than precision.
+    lowercase: whether letters' case makes no difference.
+    whitespace: whether spaces are characters too.
     """
 
     name = "chrf"
@@ -125,10 +127,10 @@ class TER(SacreMetric):
 
     TER = 100 · edits / average length of the references, in words. Snover et al. 2006.
 
-    - ``normalized``: punctuation is cut off first, as tercom does
-    - ``no_punct``: punctuation is removed
-    - ``asian_support``: with either of these, Chinese and Japanese characters and punctuation are treated as well
-    - ``case_sensitive``: letters' case makes a difference
+    normalized: whether punctuation is cut off first, as tercom does.
+    no_punct: whether punctuation is removed.
+    asian_support: whether, with either of these, Chinese and Japanese characters and punctuation are treated as well.
+    case_sensitive: whether letters' case makes a difference.
     """
 
     name = "ter"

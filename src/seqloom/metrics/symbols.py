@@ -22,8 +22,9 @@ class SymbolErrorRate(Metric):
     SER = 100 · Σ edits / Σ symbols of the reference. Of several references the one with the fewest edits counts, and
     among equals the longest. Where the symbols are a sentence's words, this is speech recognition's word error rate.
 
-    - ``unit``: a "symbol" is what stands between spaces (a phoneme, a word); a "character" is one letter or space
-    - ``lowercase``: letters' case makes no difference
+    unit: what is counted: a "symbol" is what stands between spaces (a phoneme, a word); a "character" is one letter
+        or space.
+    lowercase: whether letters' case makes no difference.
     """
 
     name = "ser"

@@ -63,9 +63,11 @@ class Dates(Task):
     to training (80 %), development and test (10 % each), so none is in two of them, whatever the locale, the sizes or
     the seed.
 
-    Options: ``seed``; how many pairs to ``train`` on, and for ``dev`` and ``test``; the ``locales``, as babel names
-    them; ``noise``, the chance of each kind of noise (capitals or none; spaces missing, extra or plain instead of
-    non-breaking; missing dots; missing commas).
+    seed: of everything random.
+    train, dev, test: how many pairs there are.
+    locales: as babel names them.
+    noise: the chance of each kind of noise (capitals or none; spaces missing, extra or plain instead of non-breaking;
+        missing dots; missing commas).
     """
 
     grammar: ClassVar[IsoDate] = IsoDate()
