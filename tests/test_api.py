@@ -146,3 +146,27 @@ def test_attention_to_its_own_past_is_no_alignment():
     ((answer, *_),) = model.answers(["a b c d"])
     assert answer.weights is None
     assert answer.words().alignment is None
+
+
+@pytest.fixture(scope="module")
+def lowercasing():
+    """A model that cuts targets into as many tokens as ``model``, but has never seen a capital."""
+    settings = {"train.updates": 2, "data.target": {"name": "character", "lowercase": True}}
+    return seqloom.fit(PLAIN[:20], dev=PLAIN[:4], size=8, settings=settings, quiet=True)
+
+
+def test_a_comparison_judges_alike_whichever_model_comes_first(model, lowercasing):
+    data = [(source, target.upper()) for source, target in PLAIN[:5]]
+    one, other = model.compare(lowercasing, data), lowercasing.compare(model, data)
+    assert [d.metric.label for d in one.differences] == ["exact lowercase=True"]
+    assert [(d.metric.label, d.a, d.b) for d in one.differences] == [
+        (d.metric.label, d.b, d.a) for d in other.differences
+    ]
+
+
+def test_a_comparison_judges_by_what_suits_either_target(model):
+    settings = {"train.updates": 2, "data.target": "symbols"}
+    words = seqloom.fit(PLAIN[:20], dev=PLAIN[:4], size=8, settings=settings, quiet=True)
+    one, other = model.compare(words, PLAIN[:5]), words.compare(model, PLAIN[:5])
+    assert {d.metric.label for d in one.differences} == {"exact", "wer", "ser"}
+    assert {d.metric.label for d in one.differences} == {d.metric.label for d in other.differences}

@@ -105,17 +105,18 @@ class Model:
     ) -> Comparison:
         """This model against another on the same data, with a paired test of significance."""
         examples = list(examples_of(data))  # once: it may be a pipe
-        judged = self.metrics(metrics)
+        judged = self.metrics(metrics, other)
         if metrics is None and not self.tokenizers.target.same_tokens(other.tokenizers.target):
             judged = [metric for metric in judged if metric.needs != "model"]  # they count tokens, and these differ
         ours, theirs = (model.answer_data(examples, search=search, **options) for model in (self, other))
         return compare(ours, theirs, judged)
 
-    def metrics(self, specs: Sequence[Spec] | None) -> list[Metric]:
-        """Metrics by name; by default those that suit the target's kind of text."""
-        usual = USUAL.get(self.tokenizers.target.spec["name"], ("bleu", "chrf", "ter"))
+    def metrics(self, specs: Sequence[Spec] | None, *others: "Model") -> list[Metric]:
+        """Metrics by name; by default those that suit the target's kind of text, and the kinds of ``others``."""
+        targets = [model.tokenizers.target for model in (self, *others)]
+        usual = [name for target in targets for name in USUAL.get(target.spec["name"], ("bleu", "chrf", "ter"))]
         names = dict.fromkeys([*usual, "exact", "token_accuracy", "perplexity"])
-        return [build("metric", spec) for spec in specs or [fitting(name, self.tokenizers.target) for name in names]]
+        return [build("metric", spec) for spec in specs or [fitting(name, *targets) for name in names]]
 
     def asked(self, search: Spec | None, options: Mapping[str, Any]) -> tuple[Search, Constraints | None]:
         """How answers are to be found: the search, by default the configuration's, and constraints if there are any.

@@ -70,7 +70,9 @@ def judge_for(examples: Sequence[Example], tokenizers: Tokenizers, decides: Spec
     return Judge(examples, tokenizers, {n: build("metric", spec) for n, spec in specs.items()}, name)
 
 
-def fitting(metric: str, target: Tokenizer) -> dict[str, Any]:
-    """A metric that overlooks case where the tokenizer has dropped it: the model can't know what it never saw."""
-    drops_case = target.spec.get("lowercase", False) and "lowercase" in options(find("metric", metric))
+def fitting(metric: str, *targets: Tokenizer) -> dict[str, Any]:
+    """A metric that overlooks case where a tokenizer has dropped it: its model can't know what it never saw."""
+    drops_case = any(t.spec.get("lowercase", False) for t in targets) and "lowercase" in options(
+        find("metric", metric)
+    )
     return {"name": metric, "lowercase": True} if drops_case else {"name": metric}
