@@ -170,3 +170,9 @@ def test_a_comparison_judges_by_what_suits_either_target(model):
     one, other = model.compare(words, PLAIN[:5]), words.compare(model, PLAIN[:5])
     assert {d.metric.label for d in one.differences} == {"exact", "wer", "ser"}
     assert {d.metric.label for d in one.differences} == {d.metric.label for d in other.differences}
+
+
+def test_perplexities_of_different_tokens_are_not_compared(model, lowercasing):
+    """Even where they are as many."""
+    with pytest.raises(OptionError, match="perplexity counts tokens, and the two models cut the targets into differ"):
+        model.compare(lowercasing, PLAIN[:5], metrics=["exact", "perplexity"])

@@ -106,8 +106,14 @@ class Model:
         """This model against another on the same data, with a paired test of significance."""
         examples = list(examples_of(data))  # once: it may be a pipe
         judged = self.metrics(metrics, other)
-        if metrics is None and not self.tokenizers.target.same_tokens(other.tokenizers.target):
-            judged = [metric for metric in judged if metric.needs != "model"]  # they count tokens, and these differ
+        if not self.tokenizers.target.same_tokens(other.tokenizers.target):
+            counting = [metric.name for metric in judged if metric.needs == "model"]
+            if metrics is not None and counting:
+                raise OptionError(
+                    f"{counting[0]} counts tokens, and the two models cut the targets into different ones: "
+                    f"their values can't be compared; leave {counting[0]} out"
+                )
+            judged = [metric for metric in judged if metric.needs != "model"]
         ours, theirs = (model.answer_data(examples, search=search, **options) for model in (self, other))
         return compare(ours, theirs, judged)
 
