@@ -1,6 +1,7 @@
 """The command line."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -113,6 +114,16 @@ def test_broken_code_is_said_without_a_traceback(tmp_path):
     assert ran.returncode == 2
     assert "Traceback" not in ran.stderr
     assert "broken.py" in ran.stderr
+
+
+@pytest.mark.parametrize("arguments", [["parts"], ["parts", "--json"], ["config"]], ids=" ".join)
+def test_a_reader_who_has_had_enough_is_no_error(arguments):
+    """As in ``seqloom parts | head -1``: with ``set -o pipefail`` a script would stop there."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    with open(writes, "wb") as closed:
+        ran = subprocess.run([sys.executable, "-m", "seqloom", *arguments], stdout=closed, stderr=subprocess.PIPE)
+    assert (ran.returncode, ran.stderr) == (0, b"")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["parts", "--help"]], ids=" ".join)

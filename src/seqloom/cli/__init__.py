@@ -2,8 +2,10 @@
 
 import os
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from seqloom.cli.config import config
 from seqloom.cli.demo import demo
@@ -18,7 +20,23 @@ from seqloom.cli.search_options import EPILOG, SearchCommand
 from seqloom.cli.train import train
 from seqloom.errors import SeqloomError
 
+
+class Commands(TyperGroup):
+    """All commands; each ends well where whoever reads its output has had enough of it, as ``head`` has."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command, and write out all of its output."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is left of the output
+            raise typer.Exit from None
+        return result
+
+
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -44,6 +62,3 @@ def main() -> None:
     except SeqloomError as error:
         print(f"seqloom: {error}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:  # whoever read our output has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)

@@ -28,9 +28,8 @@ def demo(
     out: Annotated[Path | None, typer.Option(help="Keep the run in this folder.")] = None,
 ) -> None:
     """Train on dates as people write them, in two minutes, and show what was learned."""
-    from rich.console import Console
-
     from seqloom.api import load
+    from seqloom.cli.console import Console
     from seqloom.cli.draw import alignment
     from seqloom.config import make_config
     from seqloom.data.readers import Example

@@ -66,9 +66,8 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Measure how good a run's answers are, with intervals and by length; or compare two runs."""
-    from rich.console import Console
-
     from seqloom.api import load
+    from seqloom.cli.console import Console
     from seqloom.cli.search_options import search_options
     from seqloom.cli.values import parsed
     from seqloom.data.readers import Skipped, read

@@ -49,9 +49,10 @@ def described(kind: str) -> dict[str, Any]:
 
 
 def _print(listed: dict[str, dict[str, Any]], *, with_options: bool) -> None:
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
+
+    from seqloom.cli.console import Console
 
     console = Console()
     for kind, kind_parts in listed.items():
