@@ -5,6 +5,7 @@ chosen.
 """
 
 import io
+import sys
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -154,11 +155,11 @@ def settings(assignments: Iterable[str]) -> dict[str, Any]:
     return merged
 
 
-def to_yaml(value: Any) -> str:
-    """Plain data as YAML, in the order it has."""
+def to_yaml(value: Any, *, on_one_line: bool = False) -> str:
+    """Plain data as YAML, in the order it has; ``on_one_line`` as ``[a, b]``, however long."""
     yaml = YAML()
-    yaml.default_flow_style = False
-    yaml.width = 118
+    yaml.default_flow_style = on_one_line
+    yaml.width = sys.maxsize if on_one_line else 118
     yaml.allow_unicode = True
     text = io.StringIO()
     yaml.dump(value, text)

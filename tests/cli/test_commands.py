@@ -275,6 +275,14 @@ def test_updates_that_were_set_are_in_the_printed_configuration(capsys):
     assert YAML(typ="safe").load(text)["train"]["updates"] == 1234
 
 
+@pytest.mark.parametrize(
+    "files", [["train.{de,en}"], ["a: b", "#c", "12"], ["long/" * 40 + "de", "long/" * 40 + "en"]], ids=str
+)
+def test_lists_in_the_printed_configuration_can_be_read_back(files, capsys):
+    text = run("config", "--set", f"data.train={json.dumps(files)}", capsys=capsys)
+    assert YAML(typ="safe").load(text)["data"]["train"] == files
+
+
 def test_an_error_while_more_is_awaited_ends_in_order(trained, tmp_path):
     """A thread still waits for standard input then."""
     command = [sys.executable, "-m", "seqloom", "predict", str(trained), "--format", "jsonl"]

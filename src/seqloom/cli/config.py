@@ -35,9 +35,8 @@ def commented(config: Any, pairs: int) -> list[str]:
 
     metric, updates = config.train.metric, config.train.updates
     choose(config, pairs)
-    choose_updates(
-        config, max(1, pairs // (config.train.batch_sentences or max(1, (config.train.batch_tokens or 0) // 30)))
-    )
+    sentences = config.train.batch_sentences or max(1, (config.train.batch_tokens or 0) // TOKENS_A_SENTENCE)
+    choose_updates(config, max(1, pairs // sentences))
     config.train.metric, config.train.updates = metric, updates
     data, train = config.data.model_dump(mode="json"), config.train.model_dump(mode="json")
     for section, keys in ((data, ("source", "target")), (train, ("optimiser", "schedule", "sampling", "metric"))):
@@ -119,9 +118,10 @@ def line(key: str, value: Any, comment: str, depth: int) -> list[str]:
 
     from seqloom.config import to_yaml
 
-    shown = "null" if value is None else to_yaml({"v": value}).removeprefix("v:").strip()
     if isinstance(value, list):
-        shown = "[" + ", ".join(map(str, value)) + "]"
+        shown = to_yaml(value, on_one_line=True).strip()
+    else:
+        shown = "null" if value is None else to_yaml({"v": value}).removeprefix("v:").strip()
     written = "  " * depth + f"{key}: {shown}"
     if not comment:
         return [written]
