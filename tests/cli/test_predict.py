@@ -343,6 +343,29 @@ def test_the_average_of_an_ensemble_can_be_of_log_probabilities(runs):
         assert one.log_prob != pytest.approx(other.log_prob, abs=1e-3)
 
 
+def test_an_ensemble_is_averaged_and_a_run_beside_it_is_not(predict, runs, tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{s}\t{t}\n" for s, t in PAIRS[:3]), encoding="utf-8")
+    typed = ["--data", str(path), "--metric", "loss", "--json", "--average", "log_probabilities"]
+    ensemble, single = (
+        ["--against", str(runs / "one"), "--against", str(runs / "two")],
+        ["--against", str(runs / "one")],
+    )
+
+    def values(*options, of):
+        return json.loads("\n".join(predict(*typed, *options, of=of, command="evaluate")))["metrics"]["loss"][
+            "values"
+        ]
+
+    averaged, alone = values(*single, of=("one", "two"))
+    assert values(*ensemble, of=("one",)) == [alone, averaged]
+    expected = seqloom.load([runs / "one", runs / "two"], average="log_probabilities").evaluate(PAIRS[:3])
+    assert averaged == pytest.approx(np.log(expected["perplexity"].value))
+    for more in ([], single):
+        with pytest.raises(OptionError, match="--average is for an ensemble, and none is named"):
+            predict(*typed, *more, command="evaluate")
+
+
 def test_the_grammar_of_dates_makes_dates():
     """Whatever a model has learned, here nearly nothing: what it writes is a day of the calendar."""
     pairs = [(f"{d}.{m}.{y}", f"{y}-{m:02}-{d:02}") for d in (1, 23, 30) for m in (2, 4, 12) for y in (1999, 2024)]

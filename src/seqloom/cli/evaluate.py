@@ -66,7 +66,7 @@ def evaluate(
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Measure how good a run's answers are, with intervals and by length; or compare two runs."""
-    from seqloom.api import load
+    from seqloom.api import Model, load
     from seqloom.cli.console import Console
     from seqloom.cli.search_options import search_options
     from seqloom.cli.values import parsed
@@ -78,14 +78,19 @@ def evaluate(
         import_file(code)
     if against is not None and bootstrap is not None:
         raise OptionError("--bootstrap is of the intervals of one run: leave it out with --against")
+    if average is not None and len(runs) == len(against or runs) == 1:
+        raise OptionError("--average is for an ensemble, and none is named: name several runs")
     files = data_files(data, form, columns, header)
     constraints: dict[str, Any] = {"prefix": prefix, "forbid": forbid, "require": require, "no_repeat": no_repeat}
     constraints |= {"repetition_penalty": repetition_penalty, "grammar": grammar}
     of_search = search_options(context) | {name: value for name, value in constraints.items() if value is not None}
-    model = load(runs, average=average, device=device, engine=engine)
+
+    def loaded(side: list[Path]) -> Model:
+        return load(side, average=average if len(side) > 1 else None, device=device, engine=engine)
+
+    model, other = loaded(runs), None if against is None else loaded(against)
     metrics = [parsed(text) for text in metric] if metric else None
     options: dict[str, Any] = {"metrics": metrics, "search": None if search is None else parsed(search), **of_search}
-    other = None if against is None else load(against, average=average, device=device, engine=engine)
     skipped = Skipped()
     examples = list(read(files, skipped=skipped))
     if skipped:
