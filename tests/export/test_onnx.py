@@ -9,7 +9,7 @@ from seqloom.decode.greedy import Greedy
 from seqloom.decode.masks import Masks
 from seqloom.decode.sample import Sample
 from seqloom.decode.score import score
-from seqloom.errors import OptionError, SeqloomError
+from seqloom.errors import OptionError, SeqloomError, SizeError
 from seqloom.export import export_model, load_engine
 from seqloom.export.onnx import OnnxModel
 
@@ -82,13 +82,34 @@ def test_constraints_hold(both):
     for answers in Beam(width=3, max_length=6)(exported, BATCHES[0], masks=masks):
         tokens = answers[0].tokens
         assert len(set(tokens)) == len(tokens)
-    assert [a[0].tokens[:1] for a in Beam(width=3, max_length=6)(exported, BATCHES[0], masks=masks)] == [[5], [7]]
+    first, second = (a[0].tokens for a in Beam(width=3, max_length=6)(exported, BATCHES[0], masks=masks))
+    assert (first[:2], second[:1]) == ([5, 6], [7])
 
 
 def test_scores_are_the_same(both):
     model, exported = both
     batch = Batch.of([[4, 5, 6], [7]], [[4, 5, 6, 7], [8, 9]])
     torch.testing.assert_close(score(exported, batch).total, score(model, batch).total, atol=1e-4, rtol=1e-4)
+
+
+def test_nothing_is_longer_than_the_positions_that_were_learned(tmp_path):
+    torch.manual_seed(0)
+    learned = {"name": "learned", "longest": 6}
+    settings = {"encoder.positions": learned, "decoder.positions": learned, "encoder.layers": 1, "decoder.layers": 1}
+    model = build_model("transformer", source_vocabulary=13, target_vocabulary=17, size=8, settings=settings).eval()
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    export_model(model, tmp_path, "onnx")
+    exported = load_engine(tmp_path, "onnx")
+    free = Greedy(min_length=20)  # without a greatest length
+    for batch in BATCHES[1:]:
+        ours, theirs = ([h.tokens for (h,) in free(network, batch)] for network in (model, exported))
+        assert theirs == ours
+        assert {len(tokens) for tokens in theirs} == {5}
+    for network in (model, exported):
+        with pytest.raises(SizeError, match="7"):
+            free(network, BATCHES[0])
+        with pytest.raises(SizeError, match="6"):
+            score(network, Batch.of([[4] * 6], [[4, 5]]))
 
 
 def test_eight_bits_are_close(tmp_path):

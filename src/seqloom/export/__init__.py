@@ -38,10 +38,10 @@ def export_model(network: Any, run: Path, engine: str) -> Path:
 
 def load_engine(run: Path, engine: str) -> "OnnxModel":
     """What ``export_model`` wrote, ready to be searched."""
-    from seqloom.export.onnx import OnnxModel
+    from seqloom.export.onnx import LIMITS, OnnxModel
 
     _check(engine)
-    if not (run / engine / "step.onnx").exists():
+    if not (run / engine / LIMITS).exists():
         raise OptionError(f"{run} has not been exported for engine {engine!r}: seqloom export {run} --to {engine}")
     made_from = run / engine / MADE_FROM
     if not made_from.exists() or made_from.read_text(encoding="utf-8") != _weights(run):

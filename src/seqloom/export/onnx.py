@@ -1,12 +1,17 @@
 """Models as ONNX: ``encoder.onnx`` makes all that is fixed for a source, ``step.onnx`` one step of any beams.
 
+Neither knows how long a sequence may be: that is in ``limits.json``.
+
 They are the two halves of the protocol that search is written against, so every search, every constraint and every
 ensemble works with them, and gives the same answers. What a step gives are log-probabilities.
 """
 
+import json
 import logging
+import shutil
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,13 +20,15 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.batch import START, Batch
-from seqloom.errors import OptionError
+from seqloom.errors import OptionError, SizeError
 from seqloom.models.base import Autoregressive
 from seqloom.models.encoder_decoder import EncoderDecoder
 from seqloom.nn.memory import Decoded, Memory, State, Step
 from seqloom.nn.outputs.tokens import TokenOutput, shifted
 
 OPSET = 18
+LIMITS = "limits.json"
+"""The file of what a model's positions allow: ``longest_source`` and ``longest_answer``; null: any length."""
 KEYS, FIRST, NEXT = "keys.", "first.", "next."
 """What the names of a memory's keys, of a first state and of a next state begin with."""
 
@@ -52,6 +59,8 @@ def export(model: Autoregressive, folder: Path) -> None:
         step = _OneStep(model, list(state), list(memory))
         given = {"last": beams, **state, **memory}
         _write(step, given, list(step.named(*given.values())), folder / "step.onnx")
+    limits = {"longest_source": model.encoder.longest, "longest_answer": model.decoder.longest}
+    (folder / LIMITS).write_text(json.dumps(limits) + "\n", encoding="utf-8")
 
 
 def quantise(folder: Path, into: Path) -> None:
@@ -60,6 +69,7 @@ def quantise(folder: Path, into: Path) -> None:
     runtime: Any = needed("onnxruntime")
     quantization: Any = needed("onnxruntime.quantization")
     into.mkdir(parents=True, exist_ok=True)
+    shutil.copy(folder / LIMITS, into)
     logging.getLogger().addFilter(lambda record: "pre-processing" not in record.getMessage())  # it is done here
     for half in ("encoder.onnx", "step.onnx"):
         # First what is computed from weights alone is computed, so that all weights are seen to be weights.
@@ -187,6 +197,9 @@ class OnnxModel:
             _Half(runtime.InferenceSession(str(folder / name), options)) for name in ("encoder.onnx", "step.onnx")
         )
         self.output = OnnxOutput()
+        limits = json.loads((folder / LIMITS).read_text(encoding="utf-8"))
+        self.longest_source: int | None = limits["longest_source"]
+        self.longest_answer: int | None = limits["longest_answer"]
 
     def eval(self) -> "OnnxModel":
         """It is always in use, never in training."""
@@ -196,11 +209,12 @@ class OnnxModel:
         """All that is fixed for the batch's sources; the first state is kept among its keys."""
         assert batch.source is not None
         assert batch.source_mask is not None
+        _check_length("source", batch.source.shape[1], self.longest_source)
         made = self.encoder({"source": batch.source, "mask": batch.source_mask})
         first = {name: tensor for name, tensor in made.items() if name.startswith(FIRST)}
         memory = _memory({name: made[name] for name in made.keys() - first.keys()} | {"mask": batch.source_mask})
         memory.keys.update(first)
-        return memory
+        return replace(memory, longest=self.longest_answer)
 
     def start(self, memory: Memory) -> State:
         """The state before the first step."""
@@ -214,12 +228,19 @@ class OnnxModel:
 
     def __call__(self, inputs: Tensor, memory: Memory, *, weights: bool = False) -> Decoded:
         """All steps of a known target, one after the other."""
+        _check_length("target", inputs.shape[1] - 1, self.longest_answer)  # START is fed, too
         state, features = self.start(memory), []
         for last in inputs.unbind(1):
             step = self.step(last, state, memory)
             state = step.state
             features.append(step.features)
         return Decoded(torch.stack(features, 1), None)
+
+
+def _check_length(what: str, length: int, longest: int | None) -> None:
+    """Refuse what is longer than the positions that the model has learned."""
+    if longest is not None and length > longest:
+        raise SizeError(f"a {what} of {length} tokens is too long: this model knows positions for {longest}")
 
 
 class OnnxOutput:

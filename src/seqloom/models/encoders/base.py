@@ -34,11 +34,13 @@ class Encoder(nn.Module):
     output_size: of the values.
     summary_size: of the summary, the whole source as one vector.
     final: the shape of the last states; None where there are none.
+    longest: how many steps a source can have; None: any number.
     """
 
     output_size: int
     summary_size: int
     final: StateShape | None = None
+    longest: int | None = None
 
     def check_read(self, reads: frozenset[str]) -> None:
         """Refuse if this encoder would learn nothing, given what of the memory is read."""

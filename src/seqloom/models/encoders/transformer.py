@@ -44,6 +44,7 @@ class TransformerEncoder(Encoder):
         self.output_size = self.summary_size = size
         self.adapt = nn.Identity() if input_size == size else nn.Linear(input_size, size, bias=False)
         self.positions: Positions = build("positions", positions, size)
+        self.longest = self.positions.longest
         self.dropout = Dropout(dropout)
         self.layers = nn.ModuleList(
             EncoderLayer(size, heads, feed_forward or 4 * size, norm, activation, dropout) for _ in range(layers)
