@@ -1,5 +1,8 @@
 """Models as ONNX give what they give as they are."""
 
+import errno
+import logging
+
 import pytest
 import torch
 
@@ -9,8 +12,8 @@ from seqloom.decode.greedy import Greedy
 from seqloom.decode.masks import Masks
 from seqloom.decode.sample import Sample
 from seqloom.decode.score import score
-from seqloom.errors import OptionError, SeqloomError, SizeError
-from seqloom.export import export_model, load_engine
+from seqloom.errors import OptionError, SeqloomError, SizeError, WriteError
+from seqloom.export import ENGINES, export_model, load_engine
 from seqloom.export.onnx import OnnxModel
 
 MODELS = {
@@ -114,9 +117,13 @@ def test_nothing_is_longer_than_the_positions_that_were_learned(tmp_path):
 
 def test_eight_bits_are_close(tmp_path):
     torch.manual_seed(0)
-    model = build_model("recurrent", source_vocabulary=13, target_vocabulary=17, size=64).eval()
+    model = build_model("recurrent", source_vocabulary=13, target_vocabulary=17, size=64)
     (tmp_path / "model.safetensors").write_bytes(b"weights")
+    filters = list(logging.getLogger().filters)
     assert export_model(model, tmp_path, "onnx-int8") == tmp_path / "onnx-int8"
+    assert logging.getLogger().filters == filters
+    assert model.training, "the model that is exported stays as it is"
+    model.eval()
     assert not (tmp_path / "onnx").exists()  # what it is made from is not left behind
     weights = 4 * sum(p.numel() for p in (*model.decoder.parameters(), model.output.output_weight))
     assert (tmp_path / "onnx-int8" / "step.onnx").stat().st_size < 0.4 * weights
@@ -129,6 +136,23 @@ def test_eight_bits_are_close(tmp_path):
         load_engine(tmp_path, "onnx-int8")
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")], ids=repr)
+def test_an_export_that_is_stopped_leaves_the_one_before(engine, error, tmp_path, monkeypatch):
+    def half(network, folder):
+        (folder / "encoder.onnx").write_bytes(b"new")
+        raise error
+
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    (tmp_path / engine).mkdir()
+    (tmp_path / engine / "encoder.onnx").write_bytes(b"old")
+    monkeypatch.setattr("seqloom.export.onnx.export", half)
+    with pytest.raises(WriteError if isinstance(error, OSError) else KeyboardInterrupt):
+        export_model(None, tmp_path, engine)
+    assert (tmp_path / engine / "encoder.onnx").read_bytes() == b"old"
+    assert {path.name for path in tmp_path.iterdir()} == {"model.safetensors", engine}
+
+
 def test_what_is_not_there_is_said(tmp_path):
     with pytest.raises(OptionError, match="has not been exported for engine 'onnx'"):
         load_engine(tmp_path, "onnx")
@@ -138,5 +162,6 @@ def test_what_is_not_there_is_said(tmp_path):
 
 def test_a_language_model_is_refused(tmp_path):
     model = build_model("attention-lm", target_vocabulary=9, size=8)
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
     with pytest.raises(OptionError, match="only an encoder–decoder"):
         export_model(model, tmp_path, "onnx")

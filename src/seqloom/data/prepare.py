@@ -9,10 +9,7 @@ corpus.json      facts: files, counts, what was skipped and why
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
@@ -24,7 +21,8 @@ from seqloom.data.holdout import WithoutHeldOut
 from seqloom.data.lines import STDIN
 from seqloom.data.readers import Empty, Example, Files, Skipped, check_characters, read
 from seqloom.data.tokenizers import Tokenizers, train_tokenizers
-from seqloom.errors import InputError, OptionError, WriteError
+from seqloom.errors import InputError, OptionError
+from seqloom.files import new_folder
 from seqloom.registry import Spec
 
 FORMAT = "seqloom corpus"
@@ -100,7 +98,7 @@ def prepare(
         raise OptionError("standard input (-) can be the training data or the dev data, not both")
     if home.exists() and not is_prepared(home) and not (home.is_dir() and not any(home.iterdir())):
         raise OptionError(f"{home} is there and is no prepared corpus, so it is not overwritten: name another folder")
-    with _beside(home) as folder:
+    with new_folder(home) as folder:
         training = _Data(train, empty, folder / "train.spool", progress)
         if tokenizers is None:
             tokenizers = train_tokenizers(lambda: training.examples("tokenizers"), source, target, shared=shared)
@@ -230,30 +228,3 @@ def _facts(files: Files) -> list[dict[str, Any]]:
                 digest = hashlib.file_digest(stream, "sha256").hexdigest()
             found.append({"path": path, "bytes": os.path.getsize(path), "sha256": digest})
     return found
-
-
-@contextmanager
-def _beside(home: Path) -> Iterator[Path]:
-    """A new folder to write into; it takes the place of ``home`` if all goes well, and else is removed."""
-    try:
-        home.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(dir=home.parent, prefix=f".{home.name}."))
-    except OSError as error:
-        raise WriteError(f"{home.parent} can't be written to: {error}") from None
-    try:
-        yield folder
-        for file in folder.iterdir():  # on the disk before its name is
-            with file.open("rb") as stream:
-                os.fsync(stream.fileno())
-        folder.chmod(0o755)
-        if home.exists():
-            old = folder.with_name(f"{folder.name}.old")
-            home.rename(old)
-            folder.rename(home)
-            shutil.rmtree(old)
-        else:
-            folder.rename(home)
-    except OSError as error:
-        raise WriteError(f"{home} can't be written: {error}; what was there before is still there") from None
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from seqloom.errors import OptionError, unknown
+from seqloom.files import new_folder
 
 if TYPE_CHECKING:
     from seqloom.export.onnx import OnnxModel
@@ -21,19 +22,20 @@ MADE_FROM = "made-from.sha256"
 
 
 def export_model(network: Any, run: Path, engine: str) -> Path:
-    """Write a run's network as what an engine runs, and return the folder."""
+    """Write a run's network as what an engine runs, whole or not at all, and return the folder."""
     from seqloom.export import onnx
 
     _check(engine)
-    folder = run / engine
-    if engine == "onnx":
-        onnx.export(network, folder)
-    else:
-        with TemporaryDirectory() as full:
-            onnx.export(network, Path(full))
-            onnx.quantise(Path(full), folder)
-    (folder / MADE_FROM).write_text(_weights(run), encoding="utf-8")
-    return folder
+    made_from = _weights(run)
+    with new_folder(run / engine) as folder:
+        if engine == "onnx":
+            onnx.export(network, folder)
+        else:
+            with TemporaryDirectory() as full:
+                onnx.export(network, Path(full))
+                onnx.quantise(Path(full), folder)
+        (folder / MADE_FROM).write_text(made_from, encoding="utf-8")
+    return run / engine
 
 
 def load_engine(run: Path, engine: str) -> "OnnxModel":

@@ -10,7 +10,9 @@ import json
 import logging
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -41,7 +43,7 @@ def export(model: Autoregressive, folder: Path) -> None:
     needed("onnx", "onnxscript")
     if not isinstance(model, EncoderDecoder) or not isinstance(model.output, TokenOutput):
         raise OptionError("only an encoder–decoder that writes tokens can be exported to ONNX")
-    model = model.eval().cpu()
+    model = deepcopy(model).eval().cpu()  # the caller's stays where it is
     # Sizes that vary are all different here, lest one be taken for another; and something is padded.
     batch = Batch.of(sources=[[4] * 5, [5] * 3, [6] * 2])
     assert batch.source is not None
@@ -68,9 +70,7 @@ def quantise(folder: Path, into: Path) -> None:
     onnx: Any = needed("onnx")
     runtime: Any = needed("onnxruntime")
     quantization: Any = needed("onnxruntime.quantization")
-    into.mkdir(parents=True, exist_ok=True)
     shutil.copy(folder / LIMITS, into)
-    logging.getLogger().addFilter(lambda record: "pre-processing" not in record.getMessage())  # it is done here
     for half in ("encoder.onnx", "step.onnx"):
         # First what is computed from weights alone is computed, so that all weights are seen to be weights.
         options = runtime.SessionOptions()
@@ -84,14 +84,33 @@ def quantise(folder: Path, into: Path) -> None:
         # What has a single column (the v of additive attention) is left: to round what it is multiplied with, the
         # largest tensor of all, takes longer than the product.
         narrow = [node.name for node in model.graph.node if any(sizes.get(i, [2])[-1:] == [1] for i in node.input)]
-        quantization.quantize_dynamic(
-            model,
-            str(into / half),
-            weight_type=quantization.QuantType.QInt8,
-            per_channel=True,
-            op_types_to_quantize=["MatMul", "Gemm"],  # not LSTM: its weights may hold what holds a state in padding
-            nodes_to_exclude=narrow,
-        )
+        with _without_remarks("pre-processing"):  # it is done here
+            quantization.quantize_dynamic(
+                model,
+                str(into / half),
+                weight_type=quantization.QuantType.QInt8,
+                per_channel=True,
+                op_types_to_quantize=[
+                    "MatMul",
+                    "Gemm",
+                ],  # not LSTM: its weights may hold what holds a state in padding
+                nodes_to_exclude=narrow,
+            )
+
+
+@contextmanager
+def _without_remarks(on: str) -> Iterator[None]:
+    """Nothing is logged meanwhile that speaks of this."""
+
+    def other(record: logging.LogRecord) -> bool:
+        return on not in record.getMessage()
+
+    root = logging.getLogger()
+    root.addFilter(other)
+    try:
+        yield
+    finally:
+        root.removeFilter(other)
 
 
 def _part_embeddings(graph: Any) -> None:
@@ -159,7 +178,6 @@ def _memory(named: Mapping[str, Tensor]) -> Memory:
 def _write(module: nn.Module, given: Mapping[str, Tensor], results: list[str], file: Path) -> None:
     """One half; its sizes vary as far as the model lets them."""
     sizes = tuple(dict.fromkeys(range(tensor.dim()), torch.export.Dim.AUTO) for tensor in given.values())
-    file.parent.mkdir(parents=True, exist_ok=True)
     for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with warnings.catch_warnings():
