@@ -84,6 +84,15 @@ def test_a_score_is_what_search_reports(model):
     assert score.token_log_probs == pytest.approx(answers[0].token_log_probs, abs=1e-5)
 
 
+def test_a_text_is_one_sentence_and_not_so_many_letters(model):
+    assert [a.text for a in model.answers("afk", width=3, n_best=3)] == [
+        a.text for a in model.answers(["afk"], width=3, n_best=3)[0]
+    ]
+    assert model.score("afk", "kfa").log_prob == pytest.approx(model.score(["afk"], ["kfa"])[0].log_prob)
+    with pytest.raises(InputError, match="two texts, or two lists"):
+        model.score("afk", ["kfa"])
+
+
 def test_evaluation(model, tmp_path):
     report = model.evaluate(PLAIN)
     assert report["exact"].value >= 95

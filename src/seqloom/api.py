@@ -60,16 +60,37 @@ class Model:
         found = self.predictor.answers(list(sources), how, constraints=constraints, weights=False)
         return [answers[0].text for answers in found]
 
+    @overload
     def answers(
-        self, sources: Sequence[str], *, search: Spec | None = None, weights: bool = True, **options: Any
-    ) -> list[list[Answer]]:
-        """All answers to each source, best first, with tokens, log-probabilities and (``weights``) attention."""
-        how, constraints = self.asked(search, options)
-        return self.predictor.answers(sources, how, constraints=constraints, weights=weights)
+        self, sources: str, *, search: Spec | None = None, weights: bool = True, **options: Any
+    ) -> list[Answer]: ...
+    @overload
+    def answers(
+        self, sources: Iterable[str], *, search: Spec | None = None, weights: bool = True, **options: Any
+    ) -> list[list[Answer]]: ...
+    def answers(
+        self, sources: str | Iterable[str], *, search: Spec | None = None, weights: bool = True, **options: Any
+    ) -> list[Answer] | list[list[Answer]]:
+        """All answers to a source, or to each of several, best first.
 
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[Score]:
-        """The log-probability of every target given its source, in sum and by token."""
-        return self.predictor.scores(sources, targets)
+        Each with tokens, log-probabilities and (``weights``) attention. search, options: as for ``predict``.
+        """
+        if isinstance(sources, str):
+            return self.answers([sources], search=search, weights=weights, **options)[0]
+        how, constraints = self.asked(search, options)
+        return self.predictor.answers(list(sources), how, constraints=constraints, weights=weights)
+
+    @overload
+    def score(self, sources: str, targets: str) -> Score: ...  # type: ignore[overload-overlap]
+    @overload
+    def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[Score]: ...
+    def score(self, sources: str | Iterable[str], targets: str | Iterable[str]) -> Score | list[Score]:
+        """The log-probability of a target given its source, or of each of several, in sum and by token."""
+        if isinstance(sources, str) and isinstance(targets, str):
+            return self.predictor.scores([sources], [targets])[0]
+        if isinstance(sources, str) or isinstance(targets, str):
+            raise InputError("a text and a list make no pairs: give two texts, or two lists")
+        return self.predictor.scores(list(sources), list(targets))
 
     def answer_data(self, data: Data, *, search: Spec | None = None, **options: Any) -> Answers:
         """The model's answers to data with references: what metrics are computed from."""
