@@ -98,10 +98,25 @@ def test_evaluation(model, tmp_path):
     assert report["exact"].value >= 95
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{s}\t{t}\n" for s, t in PLAIN), encoding="utf-8")
-    for data in (str(path), Files.of(str(path))):
+    for data in (str(path), path, [path], Files.of(str(path)), iter(PLAIN)):
         assert model.evaluate(data)["exact"].value == report["exact"].value
     comparison = model.compare(model, PLAIN, metrics=["exact"])
     assert comparison.differences[0].p_value == 1
+
+
+def test_pairs_with_an_empty_side_are_left_out_of_an_evaluation_wherever_they_are(model, tmp_path):
+    pairs = [("afk", "kfa"), ("", "lgb"), ("bgl", " ")]
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join(f"{s}\t{t}\n" for s, t in pairs), encoding="utf-8")
+    for data in (pairs, path):
+        assert model.evaluate(data, bootstrap=0).examples == 1
+        assert model.compare(model, data).examples == 1
+
+
+def test_pairs_to_train_on_may_come_one_by_one():
+    quick = {"train.updates": 2, "train.evaluate_every": 2, "search": "greedy"}
+    model = seqloom.fit(iter(PLAIN[:20]), size=8, settings=quick, quiet=True)
+    assert isinstance(model.predict("afk"), str)
 
 
 def test_a_loaded_model_is_the_one_that_was_trained(model, folder):

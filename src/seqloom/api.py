@@ -23,8 +23,8 @@ from seqloom.train.start import device as device_named
 from seqloom.train.start import load_network, train
 
 Folder = str | Path
-Pairs = Sequence[tuple[str, str]] | Sequence[Example]
-Data = str | Sequence[str] | Files | Pairs
+Pairs = Iterable[tuple[str, str]] | Iterable[Example]
+Data = Folder | Iterable[Folder] | Files | Pairs
 
 
 class Model:
@@ -94,7 +94,7 @@ class Model:
 
     def answer_data(self, data: Data, *, search: Spec | None = None, **options: Any) -> Answers:
         """The model's answers to data with references: what metrics are computed from."""
-        examples = list(examples_of(data))
+        examples = [e for e in examples_of(data) if e.source.strip() and e.target.strip()]  # as files are read
         if not examples:
             raise InputError("there is nothing to evaluate on: the data holds no pair")
         references = [(e.target, *e.references) for e in examples]
@@ -125,7 +125,7 @@ class Model:
         **options: Any,
     ) -> Comparison:
         """This model against another on the same data, with a paired test of significance."""
-        examples = list(examples_of(data))  # once: it may be a pipe
+        examples = examples_of(data)  # once: it may be a pipe
         judged = self.metrics(metrics, other)
         if not self.tokenizers.target.same_tokens(other.tokenizers.target):
             counting = [metric.name for metric in judged if metric.needs == "model"]
@@ -260,8 +260,8 @@ def fit(
                 config,
                 Path(out) if out is not None else Path(temporary) / "run",
                 display=display,
-                train_examples=list(examples_of(pairs)),
-                dev_examples=None if dev is None else list(examples_of(dev)),
+                train_examples=examples_of(pairs),
+                dev_examples=None if dev is None else examples_of(dev),
                 command="seqloom.fit(…)",
             )
             return load(folder.path)
@@ -276,13 +276,14 @@ def nested(path: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def examples_of(data: Data) -> Iterable[Example]:
+def examples_of(data: Data) -> list[Example]:
     """Examples from files or from plain pairs."""
     if isinstance(data, Files):
-        return read(data)
-    if isinstance(data, str) or (data and isinstance(data[0], str)):
-        return read(Files.of(data))  # type: ignore[arg-type]
-    return [_example(number, pair) for number, pair in enumerate(data)]
+        return list(read(data))
+    given: list[Any] = [data] if isinstance(data, str | Path) else list(data)
+    if given and isinstance(given[0], str | Path):
+        return list(read(Files.of(list(map(str, given)))))
+    return [_example(number, pair) for number, pair in enumerate(given)]
 
 
 def _example(number: int, pair: Any) -> Example:
