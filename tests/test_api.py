@@ -1,6 +1,7 @@
 """``fit`` and ``load``: a model from plain lists, and what it can do."""
 
 import math
+import signal
 
 import pytest
 import torch
@@ -8,6 +9,8 @@ import torch
 import seqloom
 from seqloom.data.readers import Files
 from seqloom.errors import InputError, OptionError, SeqloomError
+from seqloom.train.display import Display
+from seqloom.train.start import resume
 from tests.train.small import PAIRS
 
 SETTINGS = {"train.epochs": 60, "train.optimiser.rate": 0.01, "train.evaluate_every": 100}
@@ -150,6 +153,29 @@ def test_what_makes_no_sense_is_refused(model, folder, tmp_path):
         with pytest.raises(error) as raised:
             call()
         assert says in str(raised.value)
+
+
+class Impatient(Display):
+    """Presses Ctrl-C at the first evaluation."""
+
+    said = ""
+
+    def say(self, text):
+        self.said += f"{text}\n"
+
+    def judged(self, judged):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_a_model_that_was_stopped_is_not_taken_for_a_trained_one(tmp_path):
+    quick = {"train.updates": 6, "train.evaluate_every": 2, "search": "greedy"}
+    for out, says in ((None, "nothing is kept"), (tmp_path / "run", f"seqloom train --resume {tmp_path}/run")):
+        display = Impatient()
+        with pytest.raises(KeyboardInterrupt, match=says):
+            seqloom.fit(PLAIN[:20], size=8, settings=quick, out=out, display=display)
+        assert "stopped after update 2" in display.said
+        assert "--resume" not in display.said
+    assert resume(tmp_path / "run", {}, display=Display()).finished
 
 
 @pytest.mark.parametrize("preset", ["bahdanau", "cho", "luong", "sutskever", "transformer"])

@@ -247,6 +247,8 @@ def fit(
     settings: anything else of a configuration, by path: ``{"train.epochs": 10, "model.encoder.layers": 2}``.
     out: the folder to keep the run in; by default it is not kept.
     quiet: show nothing on the way.
+
+    Ctrl-C (or SIGTERM) ends the present update, saves what is kept in ``out``, and raises ``KeyboardInterrupt``.
     """
     by_path: dict[str, Any] = {}
     for path, value in (settings or {}).items():
@@ -264,6 +266,9 @@ def fit(
                 dev_examples=None if dev is None else examples_of(dev),
                 command="seqloom.fit(…)",
             )
+            if not folder.finished:
+                kept = "nothing is kept without out=…" if out is None else folder.to_go_on
+                raise KeyboardInterrupt(f"training was stopped before its end; {kept}")
             return load(folder.path)
     finally:
         display.close()

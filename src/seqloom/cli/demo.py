@@ -1,11 +1,14 @@
 """``seqloom demo``."""
 
 import shlex
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
+
+from seqloom.cli.train import INTERRUPTED
 
 TASK = {"name": "dates", "train": 110_000}
 SETTINGS: dict[str, Any] = {
@@ -46,7 +49,7 @@ def demo(
     with TemporaryDirectory() as temporary:
         folder = Path(temporary) / "dates" if out is None else out
         try:
-            train(
+            run = train(
                 make_config(SETTINGS),
                 folder,
                 display=display,
@@ -56,6 +59,10 @@ def demo(
             )
         finally:
             display.close()
+        if not run.finished:
+            if out is not None:
+                print(f"seqloom: {run.to_go_on}", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED)
         model = load(folder)
     answers = model.predict([source for source, _ in task.test])
     right = sum(answer == target for answer, (_, target) in zip(answers, task.test, strict=True))
@@ -66,12 +73,12 @@ def demo(
             written = [*answer.tokens, *["∎"] * answer.finished]
             console.print(alignment(answer.source_tokens, written, answer.weights.tolist()))
         console.print()
-    run = "RUN" if out is None else shlex.quote(str(out))
+    name = "RUN" if out is None else shlex.quote(str(out))
     keep = "seqloom demo --out RUN    # keep the run, then:\n    " if out is None else ""
     console.print(
         "A row is a character written (∎: the end); the darker, the more it looked at that one of the source.\n\n"
         "What to try next:\n"
-        f"    {keep}echo 'fr_FR 14 juillet 1989' | seqloom predict {run}\n"
+        f"    {keep}echo 'fr_FR 14 juillet 1989' | seqloom predict {name}\n"
         "    seqloom train --train pairs.tsv --out runs/mine    # pairs of your own\n"
         "    seqloom parts    # everything a model can be made of",
         markup=False,

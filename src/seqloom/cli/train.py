@@ -55,4 +55,5 @@ def train(
         display.close()
     print(folder.path)
     if not folder.finished:
+        print(f"seqloom: {folder.to_go_on}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,11 @@ class RunFolder:
     def finished(self) -> bool:
         """Whether training came to its end, and was not stopped on the way."""
         return any("final" in record for record in Lines(self.metrics))
+
+    @property
+    def to_go_on(self) -> str:
+        """What to do with a run that was stopped on the way."""
+        return f"to go on: seqloom train --resume {shlex.quote(str(self.path))}"
 
     def check_free(self) -> None:
         """Refuse to begin a run where something else is; what an early stop leaves of a run is overwritten."""

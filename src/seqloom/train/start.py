@@ -1,6 +1,5 @@
 """From a configuration to a trained run, and from an interrupted run to the end of it."""
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -157,8 +156,7 @@ def _run(
                 Lines(folder.metrics).append({"update": loop.standing.update, "final": final})
     write(folder.readme, readme(folder, config, prepared, network, final))
     if not finished:
-        where = shlex.quote(str(folder.path))
-        display.say(f"stopped after update {loop.standing.update:,}; to go on: seqloom train --resume {where}")
+        display.say(f"stopped after update {loop.standing.update:,}")
     return folder
 
 
