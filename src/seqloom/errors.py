@@ -24,6 +24,18 @@ class InputError(SeqloomError):
     """Input that can't be used: an empty source, a file that is not UTF-8, lines that do not pair up."""
 
 
+class SentenceError(InputError):
+    """What is wrong with one of several sentences.
+
+    problem: what it is. sentence: which of them has it, counted from 0; None: all.
+    """
+
+    def __init__(self, problem: str, sentence: int | None = None) -> None:
+        super().__init__(problem if sentence is None else f"sentence {sentence}: {problem}")
+        self.problem = problem
+        self.sentence = sentence
+
+
 class WriteError(SeqloomError):
     """A file that could not be written: a full disk, a folder that may not be written to."""
 

@@ -270,9 +270,31 @@ def test_a_line_that_asks_nothing_is_refused(line, says):
 
 
 def test_a_name_tells_the_format(tmp_path):
-    for name, expected in (("a.jsonl", Request("x")), ("a.txt", Request('{"source": "x"}'))):
+    for name, expected in (("a.jsonl", "x"), ("a.txt", '{"source": "x"}')):
+        path = str(tmp_path / name)
         (tmp_path / name).write_text('{"source": "x"}\n')
-        assert list(read_requests(str(tmp_path / name), None)) == [expected]
+        assert list(read_requests(path, None)) == [Request(expected, place=f"{path}, line 1")]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"prefix": "ж"}, "prefix='ж' can't be written by this model"),
+        ({"require": ["CAT", "ж"]}, "require='ж' can't be written by this model"),
+        ({"require": ["CAT", ""]}, "require='' has no token"),
+        ({"prefix": "red " * 30}, "its prefix has"),
+        ({"prefix": "\ud800"}, "holds half a character"),
+    ],
+    ids=["prefix", "require", "nothing", "too long", "half a character"],
+)
+def test_what_can_not_be_done_is_named_by_its_line(asked, says, predict, tmp_path, monkeypatch):
+    """And not by its place among those that are answered together."""
+    monkeypatch.setattr("seqloom.cli.requests.TOGETHER", 2)
+    path = tmp_path / "asked.jsonl"
+    lines = [{"source": "red cat"}, {"source": ""}, {"source": "blue fish sings ."}, {"source": "bird", **asked}]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    with pytest.raises(InputError, match=rf"^{path}, line 4: .*{says}"):
+        predict("--input", str(path), "--max-length", "20")
 
 
 def test_options_that_are_not_a_commands_own_are_set_apart():

@@ -18,7 +18,7 @@ from seqloom.decode.greedy import Greedy
 from seqloom.decode.mbr import Mbr
 from seqloom.decode.sample import Sample
 from seqloom.decode.stochastic import Stochastic
-from seqloom.errors import InputError, OptionError, SizeError
+from seqloom.errors import InputError, OptionError, SentenceError, SizeError
 from tests.decode.plain import (
     BY_HAND,
     CONTENT,
@@ -182,8 +182,8 @@ def nothing_after_two(tokens_RT):
         (lambda: ask(Masks(prefix=[[3], [4]])), SizeError, "prefix has 2 entries for 1 sentences"),
         (
             lambda: ask(Masks(prefix=[[3, 4, 5]])),
-            OptionError,
-            "prefix of sentence 0 has 3 tokens, and its answer may",
+            SentenceError,
+            "sentence 0: its prefix has 3 tokens, and its answer may",
         ),
     ],
 )
@@ -217,5 +217,5 @@ def test_a_dead_end_is_an_answer_in_any_batch():
 
 def test_an_error_names_the_sentence_as_its_asker_does():
     masks = Masks(prefix=[[], [4] * 9]).select([1, 0])
-    with pytest.raises(OptionError, match="prefix of sentence 1 has 9"):
+    with pytest.raises(SentenceError, match="sentence 1: its prefix has 9"):
         Greedy(max_length=3)(real_model("luong"), Batch.of(None, [[4], [5]]), masks=masks)

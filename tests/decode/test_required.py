@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from seqloom import Batch, registry
 from seqloom.decode import Masks
 from seqloom.decode.beam import Beam
-from seqloom.errors import OptionError, SizeError
+from seqloom.errors import OptionError, SentenceError, SizeError
 from tests.decode.plain import BY_HAND, CONTENT, DIVISORS, TableModel, batch_for, drawn, every_answer, has, real_model
 
 TABLE = torch.tensor(BY_HAND, dtype=torch.float64)
@@ -88,7 +88,9 @@ def test_nothing_required_is_refused_by_none():
 
 def test_what_can_not_be():
     model, batch = TableModel(TABLE), Batch.of(None, [[0], [0]])
-    with pytest.raises(OptionError, match="required phrase of sentence 1 has 3 tokens, and its answer may have 2"):
+    with pytest.raises(
+        SentenceError, match="sentence 1: its required phrase has 3 tokens, and its answer may have 2"
+    ):
         Beam(max_length=2)(model, batch, masks=Masks(required=[[[4]], [[3], [3, 4, 5]]]))
     with pytest.raises(SizeError, match="required has 1 entries for 2 sentences"):
         Beam()(model, batch, masks=Masks(required=[[[4]]]))

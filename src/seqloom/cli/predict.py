@@ -55,6 +55,7 @@ def predict(
     from seqloom.cli.requests import as_they_come, read_requests
     from seqloom.cli.search_options import search_options
     from seqloom.cli.values import parsed
+    from seqloom.errors import InputError, SentenceError
     from seqloom.registry import import_file
 
     if code is not None:
@@ -76,7 +77,12 @@ def predict(
         if any(request.require is not None for request in group):
             of_each["require"] = [require or [] if r.require is None else r.require for r in group]
         sources = [request.source for request in group]
-        found = model.answers(sources, search=chosen, weights=layout.needs_weights, **options | of_each)
+        try:
+            found = model.answers(sources, search=chosen, weights=layout.needs_weights, **options | of_each)
+        except SentenceError as error:
+            if error.sentence is None:
+                raise
+            raise InputError(f"{group[error.sentence].place}: {error.problem}") from None
         for number, (request, answers) in enumerate(zip(group, found, strict=True), count):
             for line in layout.lines(number, request, answers, several=several):
                 sys.stdout.write(line + "\n")

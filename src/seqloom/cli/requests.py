@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Any, Literal, get_args
 
 from seqloom.data.lines import called, check_file, lines, plain_name
+from seqloom.data.readers import check_characters
 from seqloom.errors import InputError, unknown
 
 Format = Literal["lines", "jsonl"]
@@ -20,12 +21,16 @@ KEYS = ("source", "prefix", "require")
 
 @dataclass(frozen=True)
 class Request:
-    """One source; prefix, require: its own constraints; more: whatever else its line of JSON holds."""
+    """One source; prefix, require: its own constraints; more: whatever else its line of JSON holds.
+
+    place: where it stands, for errors.
+    """
 
     source: str
     prefix: str | None = None
     require: Sequence[str] | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
+    place: str = ""
 
 
 def read_requests(path: str, form: str | None) -> Iterator[Request]:
@@ -39,29 +44,32 @@ def read_requests(path: str, form: str | None) -> Iterator[Request]:
         raise unknown("format", form, get_args(Format))
     check_file(path)
     for number, line in lines(path):
-        yield Request(line) if form == "lines" else request(line, f"{called(path)}, line {number}")
+        place = f"{called(path)}, line {number}"
+        yield Request(line, place=place) if form == "lines" else request(line, place)
 
 
-def request(line: str, where: str) -> Request:
+def request(line: str, place: str) -> Request:
     """A line of JSON as a request; a blank one has a blank source."""
     if not line.strip():
-        return Request("")
+        return Request("", place=place)
     try:
         record = json.loads(line)
     except ValueError as error:
-        raise InputError(f"{where}: not JSON: {error}; JSONL has one object a line") from None
+        raise InputError(f"{place}: not JSON: {error}; JSONL has one object a line") from None
     if not isinstance(record, dict) or not isinstance(record.get("source"), str):
-        raise InputError(f'{where}: not a JSON object with a text as its source, like {{"source": "…"}}')
+        raise InputError(f'{place}: not a JSON object with a text as its source, like {{"source": "…"}}')
     more = {key: value for key, value in record.items() if key not in KEYS}
     for key in more:  # anything may stand beside a source, but hardly by a slip of the pen
         if get_close_matches(key, KEYS, n=1, cutoff=0.8):
-            raise InputError(f"{where}: {unknown('key', key, KEYS)}")
+            raise InputError(f"{place}: {unknown('key', key, KEYS)}")
     prefix, require = record.get("prefix"), record.get("require")
     if not isinstance(prefix, str | None):
-        raise InputError(f"{where}: prefix is {prefix!r}, not text")
+        raise InputError(f"{place}: prefix is {prefix!r}, not text")
     if require is not None and not (isinstance(require, list) and all(isinstance(text, str) for text in require)):
-        raise InputError(f'{where}: require is {require!r}, not a list of texts like ["one", "and another"]')
-    return Request(record["source"], prefix, require, more)
+        raise InputError(f'{place}: require is {require!r}, not a list of texts like ["one", "and another"]')
+    for text in (record["source"], prefix or "", *(require or ())):
+        check_characters(text, place)
+    return Request(record["source"], prefix, require, more, place)
 
 
 def as_they_come(requests: Iterator[Request]) -> Iterator[list[Request]]:

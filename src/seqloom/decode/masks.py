@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seqloom.batch import END, pad
-from seqloom.errors import InputError, OptionError, SizeError
+from seqloom.errors import InputError, OptionError, SentenceError, SizeError
 
 Phrase = Sequence[int]
 Grammar = Callable[[Tensor], Tensor]
@@ -99,9 +99,10 @@ class Masked:
             numbers = range(len(most_B)) if self.masks.numbers is None else self.masks.numbers
             for sentence, length, most in zip(numbers, lengths, most_B.tolist(), strict=True):
                 if length > most:
-                    raise OptionError(
-                        f"the {name} of sentence {sentence} has {length} tokens, and its answer may have {most}: "
-                        "raise max_length or max_ratio"
+                    raise SentenceError(
+                        f"its {name} has {length} tokens, and its answer may have {most}: "
+                        "raise max_length or max_ratio",
+                        sentence,
                     )
 
     def __call__(self, log_probs_RV: Tensor, tokens_RT: Tensor, sentence_R: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from pydantic import Field
 from seqloom.batch import UNKNOWN
 from seqloom.data.tokenizers import Tokenizer
 from seqloom.decode.masks import Grammar, Masks
-from seqloom.errors import InputError, OptionError, SizeError
+from seqloom.errors import OptionError, SentenceError, SizeError
 from seqloom.predictor.grammar import TextGrammar, for_tokens
 from seqloom.registry import Count, find, parts
 
@@ -63,12 +63,15 @@ class Constraints:
         required = [self.require_each[row] if self.require_each else self.require for row in rows]
         forbidden = [ids for ids in writer.encode(self.forbid) if UNKNOWN not in ids]
         return Masks(
-            prefix=_writable("prefix", prefixes, writer),
+            prefix=_writable("prefix", prefixes, writer, None if isinstance(self.prefix, str) else rows),
             forbidden=forbidden,  # without what the model can't write anyway
             no_repeat=self.no_repeat,
             repetition_penalty=self.repetition_penalty,
             grammar=for_tokens(self.grammar, writer) if isinstance(self.grammar, TextGrammar) else self.grammar,
-            required=[_writable("require", phrases, writer) for phrases in required],
+            required=[
+                _writable("require", phrases, writer, [row] * len(phrases) if self.require_each else None)
+                for row, phrases in zip(rows, required, strict=True)
+            ],
             numbers=rows,
         )
 
@@ -82,10 +85,18 @@ def _shipped(task: str) -> TextGrammar:
     return grammar
 
 
-def _writable(option: str, texts: Sequence[str], writer: Tokenizer) -> list[list[int]]:
-    """The tokens of texts that the model is to write; what it has no token for is refused."""
+def _writable(option: str, texts: Sequence[str], writer: Tokenizer, numbers: Sequence[int] | None) -> list[list[int]]:
+    """The tokens of texts that the model is to write; what it has no token for is refused.
+
+    numbers: of the source that each text is for, for the error; None: they are for all.
+    """
     encoded = writer.encode(texts)
-    for text, ids in zip(texts, encoded, strict=True):
+    for n, (text, ids) in enumerate(zip(texts, encoded, strict=True)):
+        number = None if numbers is None else numbers[n]
         if UNKNOWN in ids:
-            raise InputError(f"{option}={text!r} can't be written by this model: it has no token for a part of it")
+            raise SentenceError(
+                f"{option}={text!r} can't be written by this model: it has no token for a part of it", number
+            )
+        if option == "require" and not ids:
+            raise SentenceError(f"require={text!r} has no token, and every answer holds that: leave it out", number)
     return encoded
