@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from seqloom.config import Config, make_config, merge
+from seqloom.config import Config, make_config, merge, nested
 from seqloom.data.readers import Example, Files, read
 from seqloom.data.tokenizers import Tokenizers
 from seqloom.decode import Search
@@ -272,13 +272,6 @@ def fit(
             return load(folder.path)
     finally:
         display.close()
-
-
-def nested(path: str, value: Any) -> dict[str, Any]:
-    """``a.b`` and a value as nested mappings."""
-    for key in reversed(path.split(".")):
-        value = {key: value}
-    return dict(value)
 
 
 def examples_of(data: Data) -> list[Example]:

@@ -149,10 +149,15 @@ def settings(assignments: Iterable[str]) -> dict[str, Any]:
             value = YAML(typ="safe").load(text)
         except YAMLError:
             raise OptionError(f"--set {path}: {text!r} is not a value in YAML") from None
-        for key in reversed(path.split(".")):
-            value = {key: value}
-        merged = merge(merged, value)
+        merged = merge(merged, nested(path, value))
     return merged
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    """``a.b`` and a value as nested mappings."""
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return dict(value)
 
 
 def to_yaml(value: Any, *, on_one_line: bool = False) -> str:

@@ -259,7 +259,7 @@ def test_what_evaluation_leaves_out_is_counted(trained, tmp_path, capsys):
         ),
         standalone_mode=False,
     )
-    assert "2 pairs are left out" in capsys.readouterr().err
+    assert "seqloom: 2 pairs are left out" in capsys.readouterr().err
 
 
 def test_a_line_of_spaces_is_blank(trained, monkeypatch, capsys):

@@ -25,6 +25,7 @@ from seqloom.cli.options import (
     Require,
     Runs,
     Search,
+    constraints_given,
     data_files,
 )
 
@@ -81,9 +82,8 @@ def evaluate(
     if average is not None and len(runs) == len(against or runs) == 1:
         raise OptionError("--average is for an ensemble, and none is named: name several runs")
     files = data_files(data, form, columns, header)
-    constraints: dict[str, Any] = {"prefix": prefix, "forbid": forbid, "require": require, "no_repeat": no_repeat}
-    constraints |= {"repetition_penalty": repetition_penalty, "grammar": grammar}
-    of_search = search_options(context) | {name: value for name, value in constraints.items() if value is not None}
+    constraints = constraints_given(prefix, forbid, require, no_repeat, repetition_penalty, grammar)
+    of_search = search_options(context) | constraints
 
     def loaded(side: list[Path]) -> Model:
         return load(side, average=average if len(side) > 1 else None, device=device, engine=engine)
@@ -94,7 +94,7 @@ def evaluate(
     skipped = Skipped()
     examples = list(read(files, skipped=skipped))
     if skipped:
-        print(f"{skipped.total():,} pairs are left out: they have an empty side", file=sys.stderr)
+        print(f"seqloom: {skipped.total():,} pairs are left out: they have an empty side", file=sys.stderr)
     result: Any
     if other is not None:
         result = replace(model.compare(other, examples, **options), names=(called(runs), called(against or [])))

@@ -1,7 +1,7 @@
 """Options that several commands have."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
@@ -39,6 +39,18 @@ Average = Annotated[str | None, typer.Option(help="What an ensemble averages: pr
 Device = Annotated[str, typer.Option(help="cpu, cuda, …; auto: the best that is there.")]
 Engine = Annotated[str | None, typer.Option(help="What computes, if not PyTorch: onnx, onnx-int8; see export.")]
 Code = Annotated[Path | None, typer.Option(help="A Python file that registers parts of your own.")]
+
+
+def constraints_given(
+    prefix: str | None,
+    forbid: list[str] | None,
+    require: list[str] | None,
+    no_repeat: int | None,
+    repetition_penalty: float | None,
+    grammar: str | None,
+) -> dict[str, Any]:
+    """The constraints that were typed, by name."""
+    return {name: value for name, value in locals().items() if value is not None}
 
 
 def data_files(data: list[str], form: str | None, columns: str | None, header: bool) -> "Files":

@@ -2,11 +2,11 @@
 
 import inspect
 import json
-from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from seqloom.cli.options import Code
 from seqloom.errors import unknown
 from seqloom.registry import KINDS, explained, import_file, meaning, options
 from seqloom.registry import parts as parts_of
@@ -15,7 +15,7 @@ from seqloom.registry import parts as parts_of
 def parts(
     kind: Annotated[str | None, typer.Argument(help="Only this kind of part, with its options explained.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, options and defaults included.")] = False,
-    code: Annotated[Path | None, typer.Option(help="A Python file that registers parts of your own.")] = None,
+    code: Code = None,
 ) -> None:
     """List every part by kind, with what it means and its options."""
     if code is not None:

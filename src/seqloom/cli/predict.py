@@ -18,6 +18,7 @@ from seqloom.cli.options import (
     Require,
     Runs,
     Search,
+    constraints_given,
 )
 
 
@@ -61,9 +62,8 @@ def predict(
     if code is not None:
         import_file(code)
     layout = Layout(as_json=as_json, scores=scores, align=align, words=words)
-    named: dict[str, Any] = {"n_best": n_best, "prefix": prefix, "forbid": forbid, "require": require}
-    named |= {"no_repeat": no_repeat, "repetition_penalty": repetition_penalty, "grammar": grammar}
-    options = search_options(context) | {name: value for name, value in named.items() if value is not None}
+    constraints = constraints_given(prefix, forbid, require, no_repeat, repetition_penalty, grammar)
+    options = search_options(context) | constraints | ({} if n_best is None else {"n_best": n_best})
     model = load(runs, average=average, device=device, engine=engine)
     chosen = None if search is None else parsed(search)
     how, _ = model.asked(chosen, options)  # what makes no sense is refused before anything is read
