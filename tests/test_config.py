@@ -11,6 +11,55 @@ def test_later_layers_go_on_top():
     assert (made.train.epochs, made.train.clip) == (4, 2.0)
 
 
+WHOLE = {
+    "model": "encoder_decoder",
+    "encoder": {"name": "recurrent", "size": 8, "dropout": 0.1, "cell": {"name": "lstm"}},
+    "bridge": {"name": "mine", "size": 3},
+    "decoder": "recurrent",
+}
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({"preset": "luong"}, {"preset": "luong"}),
+        ({"preset": "luong", "encoder": {"layers": 2}}, {"preset": "luong", "encoder": {"layers": 2}}),
+        (
+            {"size": 16},
+            {**WHOLE, "size": 16, "encoder": {"name": "recurrent", "dropout": 0.1, "cell": {"name": "lstm"}}},
+        ),
+        ({"dropout": 0.5, "encoder": {"dropout": 0.2}}, merge(WHOLE, {"dropout": 0.5, "encoder": {"dropout": 0.2}})),
+        ({"encoder": {"layers": 2}}, merge(WHOLE, {"encoder": {"layers": 2}})),
+        ({"size": None}, {**WHOLE, "size": None}),
+    ],
+)
+def test_what_is_said_later_of_a_whole_model_wins(said, kept):
+    """A complete configuration has sizes and dropout in every part, which silently won."""
+    assert make_config({"model": WHOLE}, {"model": said}).model == kept
+
+
+def test_a_size_for_all_leaves_what_was_set_for_a_part_of_a_preset():
+    below = {"preset": "cho", "size": 8, "source": {"size": 4}, "output": {"label_smoothing": 0.1}}
+    made = make_config({"model": below}, {"model": {"preset": "luong", "size": 16}})
+    assert made.model == {**below, "preset": "luong", "size": 16}
+
+
+@pytest.mark.parametrize(
+    ("said", "limits"),
+    [
+        ({"epochs": 40}, (None, 40)),
+        ({"updates": 7}, (7, None)),
+        ({"updates": 7, "epochs": 40}, (7, 40)),
+        ({"updates": None}, (None, 3)),
+        ({"clip": 2}, (500, 3)),
+    ],
+)
+def test_a_limit_that_is_said_later_stands_for_both(said, limits):
+    """A run's configuration has both, and the lower one silently held."""
+    train = make_config({"train": {"updates": 500, "epochs": 3}}, {"train": said}).train
+    assert (train.updates, train.epochs) == limits
+
+
 def test_settings_are_yaml_by_path():
     parsed = settings(["a.b=1", "a.c=[x, 2.5]", "d=null", "e=text"])
     assert parsed == {"a": {"b": 1, "c": ["x", 2.5]}, "d": None, "e": "text"}

@@ -20,6 +20,10 @@ from seqloom.registry import Count, Natural, Share
 
 PartSpec = str | dict[str, Any]
 Positive = Annotated[float, Field(gt=0)]
+USUAL = {"size", "dropout"}
+"""What is said of a whole model, for all its parts."""
+LIMITS = {"updates", "epochs"}
+"""Where training ends, in either unit."""
 
 
 class Section(BaseModel):
@@ -96,14 +100,47 @@ class Config(Section):
 
 
 def make_config(*layers: Mapping[str, Any]) -> Config:
-    """A configuration from nested mappings, the later ones on top."""
+    """A configuration from nested mappings, the later ones on top: what is said later wins."""
     merged: dict[str, Any] = {}
     for layer in layers:
-        merged = merge(merged, layer)
+        merged = merge(overruled(merged, layer), layer)
     try:
         return Config.model_validate(merged)
     except ValidationError as error:
         raise _for_the_person(error) from None
+
+
+def overruled(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """What is ``below`` without all that would keep from working what is said ``above`` by another name."""
+    kept = dict(below)
+    for section, rest in (("model", _rest_of_model), ("train", _rest_of_train)):
+        there, said = below.get(section), above.get(section)
+        if isinstance(there, Mapping) and isinstance(said, Mapping):
+            kept[section] = rest(there, {key for key, value in said.items() if value is not None})
+    return kept
+
+
+def _rest_of_model(model: Mapping[str, Any], said: set[str]) -> Mapping[str, Any]:
+    """Of a whole description a preset leaves nothing; a size or dropout for all parts, none that is a part's own."""
+    if "model" not in model:  # no whole description: what it sets is meant for any preset
+        return model
+    if "preset" in said:
+        return {key: value for key, value in model.items() if key in USUAL}
+    if not said & USUAL:
+        return model
+    from seqloom.models.build import ADJUSTED  # only now, as PyTorch comes with it
+
+    return {
+        part: {key: value for key, value in spec.items() if key not in said & USUAL}
+        if part in ADJUSTED and isinstance(spec, Mapping)
+        else spec
+        for part, spec in model.items()
+    }
+
+
+def _rest_of_train(train: Mapping[str, Any], said: set[str]) -> Mapping[str, Any]:
+    """A limit stands for both: a run's configuration has both, and the old one of the other kind would still hold."""
+    return {key: value for key, value in train.items() if key not in LIMITS} if said & LIMITS else train
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -270,6 +270,19 @@ def test_a_line_of_spaces_is_blank(trained, monkeypatch, capsys):
     assert answer
 
 
+def test_a_preset_and_a_size_win_over_a_complete_configuration(trained, tmp_path, capsys):
+    """It was the old model at its old size that was trained, without a word."""
+    for number, printed in enumerate([run("config", capsys=capsys), (trained / "config.yaml").read_text()]):
+        config, out = tmp_path / f"{number}.yaml", tmp_path / str(number)
+        config.write_text(printed, encoding="utf-8")
+        typed = ("--preset", "transformer", "--set", "model.size=8")
+        quick = ("--set", "train.updates=1", "--set", "train.schedule=constant")
+        data = ("--train", str(trained.parent / "test.tsv"))
+        run("train", str(config), *data, "--out", str(out), *typed, *quick, capsys=capsys)
+        model = YAML(typ="safe").load((out / "config.yaml").read_text(encoding="utf-8"))["model"]
+        assert (model["decoder"]["name"], model["decoder"]["size"]) == ("transformer", 8)
+
+
 def test_updates_that_were_set_are_in_the_printed_configuration(capsys):
     text = run("config", "--set", "train.updates=1234", capsys=capsys)
     assert YAML(typ="safe").load(text)["train"]["updates"] == 1234

@@ -4,7 +4,7 @@ import pytest
 
 from seqloom.config import make_config
 from seqloom.data.readers import Example
-from seqloom.errors import SeqloomError
+from seqloom.errors import OptionError, SeqloomError
 from seqloom.train.defaults import TABLE, choose, choose_tokenizers, choose_updates, kind_of_text
 from tests.train.small import trained
 
@@ -66,6 +66,23 @@ def test_wrong_models_are_named(model, says):
     with pytest.raises(SeqloomError) as raised:
         choose(make_config({"model": model}), 1000)
     assert says in str(raised.value)
+
+
+def test_what_would_change_nothing_is_refused():
+    whole = make_config({"model": {"preset": "luong", "size": 8}})
+    choose(whole, 1000)
+    for more, says in (
+        ({"preset": "transformer"}, "model.preset=transformer stands beside a whole description"),
+        ({"size": 16}, "model.size=16 would change nothing"),
+        ({"dropout": 0.1}, "model.dropout=0.1 would change nothing"),
+    ):
+        with pytest.raises(OptionError) as raised:
+            choose(make_config({"model": {**whole.model, **more}}), 1000)
+        assert says in str(raised.value)
+    layers = {"model": whole.model}, {"model": {"size": 16}}
+    changed = make_config(*layers)
+    choose(changed, 1000)
+    assert {changed.model[part]["size"] for part in ("source", "encoder", "decoder", "output")} == {16}
 
 
 def test_a_model_that_cannot_be_made_costs_no_compiling(tmp_path):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from seqloom.config import Config, merge
+from seqloom.config import USUAL, Config, merge
 from seqloom.data.readers import Example
 from seqloom.errors import OptionError
 from seqloom.models.describe import complete
@@ -80,9 +80,22 @@ def kind_of_text(texts: Sequence[str]) -> str:
 
 def model_described(config: Config) -> dict[str, Any]:
     """The parts of the model that a configuration describes: those of its preset, and what is set on top."""
-    given = {key: value for key, value in config.model.items() if key not in ("preset", "size", "dropout")}
+    given = {key: value for key, value in config.model.items() if key not in {"preset", *USUAL}}
     preset = config.model.get("preset", None if "model" in given else PRESET)  # with model it is a whole description
-    return merge(load_preset(preset) if preset else {}, given)
+    if preset and "model" in given:
+        raise OptionError(
+            f"model.preset={preset} stands beside a whole description, which says model.model: leave out one of them"
+        )
+    described = merge(load_preset(preset) if preset else {}, given)
+    plain: dict[str, Any] = {"size": 1, "dropout": 0.0}
+    for option, other in (("size", 2), ("dropout", 0.5)):
+        for_all = config.model.get(option)
+        if for_all is not None and complete(described, **plain) == complete(described, **plain | {option: other}):
+            raise OptionError(
+                f"model.{option}={for_all} would change nothing, as all parts that have a {option} set their own: "
+                f"leave those out, or change them, for example model.decoder.{option}"
+            )
+    return described
 
 
 def check_model(config: Config) -> None:

@@ -92,10 +92,7 @@ def lengthened(config: Config, changes: Mapping[str, Any]) -> Config:
     if wrong:
         allowed = ", ".join(f"train.{key}" for key in sorted(MAY_CHANGE))
         raise OptionError(f"{wrong[0]} can't change while a run goes on: only {allowed}; or train a new one")
-    # A limit that is given stands for both: else the old one of the other kind would still hold.
-    limits = changes.get("train", {}).keys() & {"updates", "epochs"}
-    forgotten = {"train": {"updates": None, "epochs": None}} if limits else {}
-    return make_config(config.model_dump(mode="json"), forgotten, changes)
+    return make_config(config.model_dump(mode="json"), changes)
 
 
 def prepared_folder(config: Config, folder: RunFolder) -> Path:
