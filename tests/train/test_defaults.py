@@ -40,6 +40,26 @@ def test_what_is_given_stays():
     assert (config.train.updates, config.train.keep, config.train.metric) == (30, 4, "ser")
 
 
+@pytest.mark.parametrize(
+    ("given", "both"),
+    [
+        ({}, ("symbols", "symbols")),
+        ({"source": "byte"}, ("byte", "byte")),
+        ({"target": "byte"}, ("byte", "byte")),
+        ({"source": "bpe", "target": "character"}, ("bpe", "character")),
+    ],
+)
+def test_a_shared_tokenizer_fills_in_the_side_that_is_missing(given, both):
+    config = make_config({"data": {"shared": True, **given}})
+    choose_tokenizers(config, [Example("a b c", "a b c d"), Example("c d", "e f g")])
+    assert (config.data.source, config.data.target) == both
+
+
+def test_shared_tokenizers_that_differ_are_refused(tmp_path):
+    with pytest.raises(OptionError, match=r"shared tokenizer can't be both .*byte.* and .*character"):
+        trained(tmp_path / "run", {"data": {"shared": True, "source": "byte"}})
+
+
 @pytest.mark.parametrize("pairs", [50, 1000, 10_000, 100_000, 10_000_000])
 def test_everything_is_chosen(pairs):
     config = make_config({"data": {"source": "bpe", "target": "bpe"}})

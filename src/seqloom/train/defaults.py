@@ -60,7 +60,7 @@ def choose_tokenizers(config: Config, examples: Iterable[Example]) -> list[str]:
     sides = {"source": [e.source for e in looked_at], "target": [e.target for e in looked_at]}
     if data.shared:
         both = data.source or data.target or kind_of_text([*sides["source"], *sides["target"]])
-        data.source, data.target = both, both
+        data.source, data.target = data.source or both, data.target or both  # two that differ are refused later
     for side, texts in sides.items():
         if getattr(data, side) is None:
             setattr(data, side, kind_of_text(texts))
