@@ -178,6 +178,16 @@ def test_a_model_that_was_stopped_is_not_taken_for_a_trained_one(tmp_path):
     assert resume(tmp_path / "run", {}, display=Display()).finished
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("train", ["x.tsv"]), ("dev", ["x.tsv"]), ("format", "tsv"), ("columns", [1, 0]), ("header", True)],
+)
+def test_settings_of_files_are_refused_where_pairs_are_given(field, value):
+    """They were ignored."""
+    with pytest.raises(OptionError, match=rf"given as they are: leave out data\.{field}"):
+        seqloom.fit(PLAIN, dev=PLAIN[:9], settings={f"data.{field}": value}, quiet=True)
+
+
 @pytest.mark.parametrize("preset", ["bahdanau", "cho", "luong", "sutskever", "transformer"])
 def test_every_preset_trains(preset):
     quick = {"train.updates": 2, "train.evaluate_every": 2, "search": "greedy"}

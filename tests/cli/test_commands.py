@@ -214,7 +214,22 @@ def test_a_prepared_corpus_that_is_made_anew_stops_its_runs(files, tmp_path, cap
 
 @pytest.mark.parametrize(
     ("more", "says"),
-    [(["--dev", "{files}/test.tsv"], "leave out --dev"), (["--set", "data.source=byte"], "leave out data.source")],
+    [
+        (["--dev", "{files}/test.tsv"], "leave out --dev"),
+        *(
+            (["--set", f"data.{field}={value}"], f"leave out data.{field}")
+            for field, value in [
+                ("source", "byte"),
+                ("target", "byte"),
+                ("shared", "true"),
+                ("max_length", "20"),
+                ("empty", "refuse"),
+                ("format", "tsv"),
+                ("columns", "[1, 0]"),
+                ("header", "true"),
+            ]
+        ),
+    ],
 )
 def test_what_a_prepared_corpus_decides_can_not_be_given_beside_it(more, says, files, tmp_path, capsys):
     corpus = str(tmp_path / "corpus")
@@ -222,6 +237,19 @@ def test_what_a_prepared_corpus_decides_can_not_be_given_beside_it(more, says, f
     given = [word.format(files=files) for word in more]
     with pytest.raises(SeqloomError, match=says):
         run("train", "--train", corpus, "--out", str(tmp_path / "run"), *QUICK, *given, capsys=capsys)
+
+
+def test_a_run_on_a_prepared_corpus_tells_how_it_was_prepared_and_can_be_trained_again(files, tmp_path, capsys):
+    corpus = str(tmp_path / "corpus")
+    one = ("--set", "data.shared=true", "--set", "data.max_length=99")
+    run("prepare", "--train", f"{files}/test.tsv", "--out", corpus, *one, capsys=capsys)
+    run("train", "--train", corpus, "--out", str(tmp_path / "run"), *QUICK, capsys=capsys)
+    config = tmp_path / "run" / "config.yaml"
+    data = YAML(typ="safe").load(config.read_text(encoding="utf-8"))["data"]
+    assert (data["train"], data["shared"], data["max_length"]) == ([corpus], True, 99)
+    run("train", str(config), "--out", str(tmp_path / "again"), capsys=capsys)
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("run", "again")]
+    assert weights[0] == weights[1]
 
 
 def test_a_corpus_of_an_earlier_attempt_is_not_taken_for_the_runs_own(files, tmp_path, capsys):

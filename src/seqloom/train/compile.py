@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from seqloom.config import Config
+from seqloom.config import Config, DataConfig
 from seqloom.data.holdout import hold_out
 from seqloom.data.prepare import Prepared, prepare
 from seqloom.data.readers import Example, Files, Skipped, read
@@ -15,6 +15,8 @@ from seqloom.train.display import Display
 from seqloom.train.folder import RunFolder
 
 Examples = Files | Sequence[Example]
+READING = ("format", "columns", "header")
+"""Fields of the data that say how files are read."""
 
 
 def compiled(
@@ -24,6 +26,10 @@ def compiled(
     data = config.data
     if train is None and data.train is None:
         raise OptionError("there is nothing to train on: give --train, or data.train in the configuration")
+    if train is not None:
+        refuse_set(data, ["train"], "the pairs are given as they are")
+        if dev is not None or data.dev is None:  # else these are of the dev files
+            refuse_set(data, ["dev", *READING], "the pairs are given as they are")
     if train is not None or data.train is None or len(data.train) != 1 or not Path(data.train[0]).is_dir():
         return compile_corpus(config, folder.data, display=display, train=train, dev=dev)
     name = data.train[0]
@@ -34,15 +40,28 @@ def compiled(
         raise OptionError(
             f"{name} is a prepared corpus with a dev set of its own: leave out --dev, or prepare it anew"
         )
-    for side, tokenizer in (("source", prepared.tokenizers.source), ("target", prepared.tokenizers.target)):
-        if getattr(data, side) not in (None, tokenizer.spec):
-            raise OptionError(f"{name} is a prepared corpus, its tokens are made: leave out data.{side}")
+    decided = DataConfig(
+        train=[str(Path(name).resolve())],
+        source=prepared.tokenizers.source.spec,
+        target=prepared.tokenizers.target.spec,
+        shared=prepared.tokenizers.shared,
+        max_length=prepared.facts["max_length"],
+    )
+    refuse_set(
+        data, DataConfig.model_fields.keys() - {"train"}, f"{name} is a prepared corpus, its tokens are made", decided
+    )
     if folder.data.exists():  # of a run in this folder that was stopped early: it would be taken for this run's own
         shutil.rmtree(folder.data)
-    data.train = [str(Path(name).resolve())]
-    data.source, data.target = prepared.tokenizers.source.spec, prepared.tokenizers.target.spec
-    data.shared = prepared.tokenizers.shared
+    config.data = decided
     return prepared
+
+
+def refuse_set(data: DataConfig, fields: Iterable[str], why: str, decided: DataConfig | None = None) -> None:
+    """Refuse fields that have neither their default nor what is ``decided`` already: they would be ignored."""
+    unset = DataConfig()
+    for field in sorted(fields):
+        if getattr(data, field) not in (getattr(unset, field), getattr(decided or unset, field)):
+            raise OptionError(f"{why}: leave out data.{field}")
 
 
 def compile_corpus(
