@@ -156,15 +156,20 @@ def test_a_printed_configuration_is_complete_and_can_be_read_back(preset, capsys
         ("train --train x.tsv --out r --set train.epoch=1", "did you mean 'epochs'"),
         ("evaluate none --data x.tsv", "is not a run"),
         ("predict none", "is not a run"),
+        ("train --train - --dev - --out r", "not both"),
+        ("train --train - --dev none.tsv --out r", "none.tsv is not there"),
+        ("prepare --train - --dev - --out r", "not both"),
         ("prepare --out r", "say what to compile"),
         ("config --preset luon", "did you mean 'luong'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(typed, says, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\tb\n" * 9)))
     with pytest.raises(SeqloomError) as raised:
         run(*typed.split(), capsys=capsys)
     assert says in str(raised.value)
+    assert sys.stdin.buffer.tell() == 0, "nothing was read"
     assert not list(tmp_path.iterdir())
 
 

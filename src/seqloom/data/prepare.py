@@ -91,11 +91,7 @@ def prepare(
     progress: called with what is being done and how many pairs it has been done to.
     """
     home = Path(out)
-    for files in (train, dev):
-        if isinstance(files, Files):
-            files.check()
-    if all(isinstance(files, Files) and STDIN in files.paths for files in (train, dev)):
-        raise OptionError("standard input (-) can be the training data or the dev data, not both")
+    check_data(train, dev)
     if home.exists() and not is_prepared(home) and not (home.is_dir() and not any(home.iterdir())):
         raise OptionError(f"{home} is there and is no prepared corpus, so it is not overwritten: name another folder")
     with new_folder(home) as folder:
@@ -122,6 +118,15 @@ def prepare(
             spool.unlink()
         (folder / FACTS).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return Prepared.open(home)
+
+
+def check_data(train: Files | Pairs, dev: Files | Pairs | None) -> None:
+    """Refuse files that can't be read, before any work is done."""
+    for files in (train, dev):
+        if isinstance(files, Files):
+            files.check()
+    if all(isinstance(files, Files) and STDIN in files.paths for files in (train, dev)):
+        raise OptionError("standard input (-) can be the training data or the dev data, not both")
 
 
 class _Data:

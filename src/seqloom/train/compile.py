@@ -7,7 +7,7 @@ from pathlib import Path
 
 from seqloom.config import Config, DataConfig
 from seqloom.data.holdout import hold_out
-from seqloom.data.prepare import Prepared, prepare
+from seqloom.data.prepare import Prepared, check_data, prepare
 from seqloom.data.readers import Example, Files, Skipped, read
 from seqloom.errors import OptionError
 from seqloom.train.defaults import choose_tokenizers
@@ -71,6 +71,7 @@ def compile_corpus(
     data = config.data
     train = train or files(data.train or [], config)
     dev = dev or (None if data.dev is None else files(data.dev, config))
+    check_data(train, dev)
     skipped = Skipped()
     remaining: Files | Iterable[Example] = train
     if dev is None:
