@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+import seqloom.data.lines
 from seqloom.data.prepare import Prepared, prepare
 from seqloom.data.readers import Example, Files
 from seqloom.data.tokenizers import train_tokenizers
@@ -138,6 +139,17 @@ def test_what_fails_leaves_nothing_and_harms_nothing(tmp_path, tsv):
     prepare(out, PAIRS[:1], **OPTIONS)
     assert len(Prepared.open(out).train) == 1
     assert {p.name for p in tmp_path.iterdir()} == {"out", "train.tsv", "bad.tsv"}
+
+
+def test_a_file_that_may_not_be_read_is_named_before_any_work(tmp_path, tsv, monkeypatch):
+    """It was an error of writing, after all else was done; by a stand-in, as root may read everything."""
+
+    def forbidden(path, *arguments):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(seqloom.data.lines, "open", forbidden, raising=False)
+    with pytest.raises(InputError, match=r"train\.tsv can't be read: Permission denied"):
+        prepare(tmp_path / "out", iter([]), Files.of(str(tsv)), **OPTIONS)
 
 
 def test_what_is_no_prepared_corpus_is_not_overwritten(tmp_path):

@@ -26,9 +26,17 @@ def plain_name(path: str) -> str:
 
 
 def check_file(path: str) -> None:
-    """Refuse a path that is not a file, with the nearest name in its folder."""
+    """Refuse a path that is not a file, with the nearest name in its folder, or that may not be read."""
     file = Path(path)
-    if path == STDIN or (file.exists() and not file.is_dir()):
+    if path == STDIN:
+        return
+    if file.is_file():
+        try:
+            open(path, "rb").close()
+        except OSError as error:
+            raise InputError(f"{path} can't be read: {error.strerror}") from None
+        return
+    if file.exists() and not file.is_dir():  # a pipe: to open it would be to begin to read it
         return
     if file.is_dir():
         raise InputError(f"{path} is a folder; name a file in it")
