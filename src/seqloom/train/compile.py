@@ -9,7 +9,7 @@ from seqloom.config import Config, DataConfig
 from seqloom.data.holdout import hold_out
 from seqloom.data.prepare import Prepared, check_data, prepare
 from seqloom.data.readers import Example, Files, Skipped, read
-from seqloom.errors import OptionError
+from seqloom.errors import InputError, OptionError
 from seqloom.train.defaults import choose_tokenizers
 from seqloom.train.display import Display
 from seqloom.train.folder import RunFolder
@@ -69,8 +69,11 @@ def compile_corpus(
 ) -> Prepared:
     """Compile the training and dev data of a configuration into a folder."""
     data = config.data
-    train = train or files(data.train or [], config)
-    dev = dev or (None if data.dev is None else files(data.dev, config))
+    for part, given in (("train on", train), ("judge by", dev)):
+        if given is not None and not isinstance(given, Files) and not given:
+            raise InputError(f"the list of pairs to {part} is empty")
+    train = files(data.train or [], config) if train is None else train
+    dev = files(data.dev, config) if dev is None and data.dev is not None else dev
     check_data(train, dev)
     skipped = Skipped()
     remaining: Files | Iterable[Example] = train
