@@ -16,9 +16,10 @@ import seqloom
 from seqloom.config import merge
 from seqloom.errors import OptionError, TrainingError
 from seqloom.train.checkpoint import load_checkpoint, load_weights
-from seqloom.train.display import PlainDisplay
+from seqloom.train.display import Display, PlainDisplay
 from seqloom.train.folder import Lines
 from seqloom.train.loop import Loop
+from seqloom.train.start import resume
 from tests.train.small import BASE, PAIRS, evaluations, trained
 
 
@@ -234,6 +235,19 @@ def test_what_went_wrong_is_said_with_advice(loss, norm, says):
     assert "update 7" in str(raised.value)
     assert "lower train.optimiser.rate" in str(raised.value)
     Loop._check(loop, 2.0, torch.tensor(1.0))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [({"epochs": 1}, "leaves nothing of 5 steps"), ({"updates": None, "epochs": None}, "would have no end")],
+)
+def test_a_run_that_can_not_go_on_like_this_stays_as_it_was(tmp_path, changes, says):
+    """Its configuration was overwritten first, after which it could not go on at all."""
+    folder = trained(tmp_path / "run", {"train": {"schedule": {"name": "cosine", "warmup": 6}}})
+    before = {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
+    with pytest.raises(OptionError, match=says):
+        resume(folder.path, {"train": changes}, display=Display())
+    assert {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()} == before
 
 
 def test_the_rate_is_the_schedules(tmp_path):

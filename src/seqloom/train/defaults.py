@@ -163,6 +163,8 @@ def choose_updates(config: Config, batches: int) -> list[str]:
     train, said = config.train, []
     per_epoch = math.ceil(batches / train.accumulate)
     limits = [n for n in (train.updates, train.epochs and train.epochs * per_epoch) if n]
+    if not limits:
+        raise OptionError("training would have no end: give train.updates or train.epochs")
     train.updates = min(limits)
     if train.evaluate_every is None:
         train.evaluate_every = min(max(per_epoch, 100), 2000, train.updates)

@@ -101,6 +101,7 @@ class Loop:
 
     def run(self, interrupts: Interrupts) -> bool:
         """Train to the end; False if interrupted, with everything saved."""
+        self.metrics.cut(self.standing.metrics_length)  # what was written after the checkpoint is written again
         if self.config.tensorboard:
             self.board = open_tensorboard(self.folder, self.standing.update)
         clock = Clock(self)
@@ -277,8 +278,6 @@ class Loop:
     def restore(self) -> bool:
         """Take everything up again; False if there is no checkpoint yet, and so everything is to begin anew."""
         if not self.folder.checkpoint.exists():
-            self.metrics.cut(0)
-            self.timing.cut(0)
             return False
         state = load_checkpoint(self.folder.checkpoint)
         put_weights(self.network, state["network"], self.folder.checkpoint)
@@ -289,7 +288,6 @@ class Loop:
         standing = state["standing"]
         standing["best"] = [tuple(kept) for kept in standing["best"]]
         self.standing = Standing(**standing)
-        self.metrics.cut(self.standing.metrics_length)
         return True
 
 

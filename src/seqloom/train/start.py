@@ -55,8 +55,9 @@ def train(
     parameters = sum(p.numel() for p in network.parameters())
     display.say(f"{parameters:,} parameters; {config.train.updates:,} updates; the run is in {out}")
     prepared.tokenizers.save(folder.tokenizer)
+    loop = _loop(folder, config, prepared, network, batches, display)
     folder.write_config(config, command)
-    return _run(folder, config, prepared, network, batches, display)
+    return _run(loop, config, prepared)
 
 
 def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFolder:
@@ -77,8 +78,9 @@ def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFol
     batches = batching(prepared.train, config.train, config.seed)
     if config.train.updates is None:
         choose_updates(config, len(batches.plan(0)))
-    folder.write_config(config, folder.command)
-    return _run(folder, config, prepared, network, batches, display)
+    loop = _loop(folder, config, prepared, network, batches, display)
+    folder.write_config(config, folder.command)  # now that all of it is known to work
+    return _run(loop, config, prepared)
 
 
 MAY_CHANGE = {"updates", "epochs", "patience", "checkpoint_seconds", "device", "log_every"}
@@ -124,14 +126,15 @@ def device(name: str) -> torch.device:
     return wanted
 
 
-def _run(
+def _loop(
     folder: RunFolder,
     config: Config,
     prepared: Prepared,
     network: Autoregressive,
     batches: Batching,
     display: Display,
-) -> RunFolder:
+) -> Loop:
+    """The loop of a run, where its last checkpoint is, if there is one."""
     assert prepared.dev is not None
     assert config.train.metric is not None
     examples = list(prepared.dev.examples())
@@ -140,6 +143,12 @@ def _run(
     loop = Loop(network, prepared.train, batches, judge, config=config.train, folder=folder, display=display)
     if loop.restore():
         display.say(f"going on after update {loop.standing.update:,} of {config.train.updates:,}")
+    return loop
+
+
+def _run(loop: Loop, config: Config, prepared: Prepared) -> RunFolder:
+    """Train to the end, or until interrupted; then keep the weights to use, and write the page about the run."""
+    folder, network = loop.folder, loop.network
     with Interrupts() as interrupts:
         finished = loop.run(interrupts)
         weights = average(loop.best_weights())
@@ -147,13 +156,13 @@ def _run(
         final = None
         if finished:
             put_weights(network, weights, folder.weights)
-            final = _final(network, prepared, judge.metrics, config, interrupts)
+            final = _final(network, prepared, loop.judge.metrics, config, interrupts)
             finished = final is not None
             if final is not None:
                 Lines(folder.metrics).append({"update": loop.standing.update, "final": final})
     write(folder.readme, readme(folder, config, prepared, network, final))
     if not finished:
-        display.say(f"stopped after update {loop.standing.update:,}")
+        loop.display.say(f"stopped after update {loop.standing.update:,}")
     return folder
 
 
