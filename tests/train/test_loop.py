@@ -250,6 +250,15 @@ def test_a_run_that_can_not_go_on_like_this_stays_as_it_was(tmp_path, changes, s
     assert {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()} == before
 
 
+def test_timing_goes_on_where_a_run_does(tmp_path):
+    """What came after the checkpoint was there twice, and tokens from before it counted into the time after it."""
+    folder = trained(tmp_path / "run", {"train": {"updates": 5, "checkpoint_seconds": 1e-9}})
+    Lines(folder.timing).append({"update": 6, "seconds": 1.0, "target_tokens": 64, "waited_for_batches": 0.0})
+    resume(folder.path, {"train": {"updates": 8}}, display=Display())
+    timed = [(lap["update"], lap["target_tokens"]) for lap in Lines(folder.timing)]
+    assert timed == [(2, 128), (4, 128), (6, 64), (8, 128)]
+
+
 def test_the_rate_is_the_schedules(tmp_path):
     settings = {"updates": 12, "log_every": 1, "optimiser": {"name": "adam", "rate": 0.01}}
     folder = trained(tmp_path / "run", {"train": {**settings, "schedule": {"name": "constant", "warmup": 4}}})

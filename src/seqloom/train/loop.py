@@ -64,6 +64,7 @@ class Standing:
     best: list[tuple[float, int]] = field(default_factory=list)
     without_best: int = 0
     metrics_length: int = 0
+    timing_length: int = 0
 
 
 class Loop:
@@ -102,6 +103,7 @@ class Loop:
     def run(self, interrupts: Interrupts) -> bool:
         """Train to the end; False if interrupted, with everything saved."""
         self.metrics.cut(self.standing.metrics_length)  # what was written after the checkpoint is written again
+        self.timing.cut(self.standing.timing_length)
         if self.config.tensorboard:
             self.board = open_tensorboard(self.folder, self.standing.update)
         clock = Clock(self)
@@ -113,7 +115,9 @@ class Loop:
                             break
                 if self.is_done() or interrupts.asked:
                     break
-                self.learn(next(portions))
+                portion = next(portions)
+                self.learn(portion)
+                clock.tokens += portion.tokens
                 if self.standing.update % self.config.log_every == 0:
                     self.log(clock, portions.waited)
                 if time.monotonic() - self.saved_at > self.config.checkpoint_seconds:
@@ -238,18 +242,19 @@ class Loop:
         rate = self.optimiser.param_groups[0]["lr"]
         gold = {} if self.sampling is None else {"gold": self.sampling.share(standing.update)}
         self.metrics.append({"update": standing.update, "epoch": standing.epoch, "loss": loss, "rate": rate, **gold})
-        seconds, waited_now, speed, left = clock.lap(standing.tokens, waited)
+        lap = clock.lap(waited)
+        speed = lap.tokens / lap.seconds
         self.timing.append(
             {
                 "update": standing.update,
-                "seconds": round(seconds, 4),
-                "target_tokens": standing.tokens,
-                "waited_for_batches": round(waited_now, 6),
+                "seconds": round(lap.seconds, 4),
+                "target_tokens": lap.tokens,
+                "waited_for_batches": round(lap.waited, 6),
             }
         )
         self._board({"train/loss": loss, "train/rate": rate, "train/tokens_per_second": speed})
         self.display.progress(
-            Progress(standing.epoch, standing.update, self.updates, loss, plain_loss, rate, speed, left)
+            Progress(standing.epoch, standing.update, self.updates, loss, plain_loss, rate, speed, lap.left)
         )
         standing.loss, standing.plain_loss, standing.tokens = 0.0, 0.0, 0
 
@@ -263,6 +268,7 @@ class Loop:
     def save(self) -> None:
         """Put everything down."""
         self.standing.metrics_length = self.metrics.length()
+        self.standing.timing_length = self.timing.length()
         save_checkpoint(
             self.folder.checkpoint,
             {
@@ -291,13 +297,26 @@ class Loop:
         return True
 
 
+class Lap(NamedTuple):
+    """What was done between two reports: seconds, those of them spent waiting for batches, tokens; and seconds left."""
+
+    seconds: float
+    waited: float
+    tokens: int
+    left: float
+
+
 class Clock:
-    """Time spent on updates, between reports."""
+    """Time spent on updates, between reports.
+
+    tokens: what was learned in it; not the loop's own count, which goes back beyond where a run was resumed.
+    """
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
         self.last = time.monotonic()
         self.waited = 0.0
+        self.tokens = 0
         self.update = loop.standing.update
         self.per_update = 0.0
 
@@ -308,16 +327,17 @@ class Clock:
         yield
         self.last += time.monotonic() - start
 
-    def lap(self, tokens: int, waited: float) -> tuple[float, float, float, float]:
-        """Seconds and seconds waited since the last report, tokens per second, and seconds left."""
+    def lap(self, waited: float) -> Lap:
+        """What was done since the last report; waited: for batches, all in all."""
         now = time.monotonic()
-        seconds, waited_now = now - self.last, waited - self.waited
+        seconds = now - self.last
         done = self.loop.standing.update - self.update
         per_update = seconds / max(1, done)
         self.per_update = 0.7 * self.per_update + 0.3 * per_update if self.per_update else per_update
-        self.last, self.waited, self.update = now, waited, self.loop.standing.update
         left = (self.loop.updates - self.loop.standing.update) * self.per_update
-        return seconds, waited_now, tokens / seconds, left
+        lap = Lap(seconds, waited - self.waited, self.tokens, left)
+        self.last, self.waited, self.tokens, self.update = now, waited, 0, self.loop.standing.update
+        return lap
 
 
 def batching(corpus: Corpus, config: TrainConfig, seed: int) -> Batching:
