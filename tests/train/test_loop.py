@@ -250,6 +250,23 @@ def test_a_run_that_can_not_go_on_like_this_stays_as_it_was(tmp_path, changes, s
     assert {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()} == before
 
 
+def test_a_run_that_lost_patience_can_be_lengthened(tmp_path):
+    """It stopped again at once. A kill right after it has begun to go on does not bring that back."""
+    still = {"name": "sgd", "rate": 1e-12}
+    folder = trained(tmp_path / "run", {"train": {"updates": 100, "patience": 2, "optimiser": still}})
+    assert evaluations(folder)[-1]["update"] == 12
+    resume(folder.path, {}, display=Display())
+    assert evaluations(folder)[-1]["update"] == 12
+    resume(folder.path, {"train": {"updates": 200}}, display=Display())
+    assert [record["update"] for record in evaluations(folder)] == [4, 8, 12, 16, 20]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Loop, "run", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            resume(folder.path, {"train": {"epochs": 300}}, display=Display())
+    resume(folder.path, {}, display=Display())
+    assert evaluations(folder)[-1]["update"] == 28
+
+
 def test_timing_goes_on_where_a_run_does(tmp_path):
     """What came after the checkpoint was there twice, and tokens from before it counted into the time after it."""
     folder = trained(tmp_path / "run", {"train": {"updates": 5, "checkpoint_seconds": 1e-9}})

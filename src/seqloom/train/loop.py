@@ -102,8 +102,7 @@ class Loop:
 
     def run(self, interrupts: Interrupts) -> bool:
         """Train to the end; False if interrupted, with everything saved."""
-        self.metrics.cut(self.standing.metrics_length)  # what was written after the checkpoint is written again
-        self.timing.cut(self.standing.timing_length)
+        self.cut_back()
         if self.config.tensorboard:
             self.board = open_tensorboard(self.folder, self.standing.update)
         clock = Clock(self)
@@ -281,6 +280,17 @@ class Loop:
         )
         self.saved_at = time.monotonic()
 
+    def cut_back(self) -> None:
+        """Forget what was written after this state: it will be written again."""
+        self.metrics.cut(self.standing.metrics_length)
+        self.timing.cut(self.standing.timing_length)
+
+    def wait_anew(self) -> None:
+        """Count evaluations without a new best from here on: a run that has lost patience can then be lengthened."""
+        self.cut_back()
+        self.standing.without_best = 0
+        self.save()
+
     def restore(self) -> bool:
         """Take everything up again; False if there is no checkpoint yet, and so everything is to begin anew."""
         if not self.folder.checkpoint.exists():
@@ -298,7 +308,7 @@ class Loop:
 
 
 class Lap(NamedTuple):
-    """What was done between two reports: seconds, those of them spent waiting for batches, tokens; and seconds left."""
+    """What was done between two reports: seconds, those of them waited for batches, tokens; and seconds left."""
 
     seconds: float
     waited: float

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from seqloom.config import Config, make_config
+from seqloom.config import LIMITS, Config, make_config
 from seqloom.data.batches import Batching
 from seqloom.data.prepare import Prepared
 from seqloom.data.tokenizers import Tokenizers
@@ -80,6 +80,8 @@ def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFol
         choose_updates(config, len(batches.plan(0)))
     loop = _loop(folder, config, prepared, network, batches, display)
     folder.write_config(config, folder.command)  # now that all of it is known to work
+    if changes.get("train", {}).keys() & LIMITS and loop.standing.update:
+        loop.wait_anew()
     return _run(loop, config, prepared)
 
 
