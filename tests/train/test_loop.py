@@ -4,6 +4,7 @@ import io
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -265,6 +266,14 @@ def test_a_run_that_lost_patience_can_be_lengthened(tmp_path):
             resume(folder.path, {"train": {"epochs": 300}}, display=Display())
     resume(folder.path, {}, display=Display())
     assert evaluations(folder)[-1]["update"] == 28
+
+
+def test_a_run_without_its_corpus_can_not_go_on_and_says_so(tmp_path):
+    folder = trained(tmp_path / "run")
+    shutil.rmtree(folder.data)
+    with pytest.raises(OptionError, match="run/data, the compiled corpus of this run, is gone: it can't go on"):
+        resume(folder.path, {}, display=Display())
+    assert isinstance(seqloom.load(folder.path).predict("afk"), str)
 
 
 def test_timing_goes_on_where_a_run_does(tmp_path):

@@ -8,7 +8,7 @@ import torch
 
 from seqloom.config import LIMITS, Config, make_config
 from seqloom.data.batches import Batching
-from seqloom.data.prepare import Prepared
+from seqloom.data.prepare import Prepared, is_prepared
 from seqloom.data.tokenizers import Tokenizers
 from seqloom.errors import OptionError
 from seqloom.files import write
@@ -101,7 +101,15 @@ def lengthened(config: Config, changes: Mapping[str, Any]) -> Config:
 
 def prepared_folder(config: Config, folder: RunFolder) -> Path:
     """Where a run's compiled corpus is."""
-    return folder.data if folder.data.exists() else Path((config.data.train or ["?"])[0])
+    named = [Path(path) for path in config.data.train or ()]
+    for home in (folder.data, *named):
+        if is_prepared(home):
+            return home
+    other = f", and {named[0]} is no prepared corpus" if len(named) == 1 else ""
+    raise OptionError(
+        f"{folder.data}, the compiled corpus of this run, is gone{other}: it can't go on. "
+        f"What was trained can still be used; or train a new run"
+    )
 
 
 def make_network(config: Config, prepared: Prepared) -> Autoregressive:
