@@ -217,6 +217,25 @@ def test_a_prepared_corpus_that_is_made_anew_stops_its_runs(files, tmp_path, cap
         run("train", "--resume", out, "--set", "train.updates=40", capsys=capsys)
 
 
+@pytest.mark.parametrize("most", [2, 250])
+def test_a_prepared_corpus_with_the_same_tokens_but_other_pairs_stops_its_runs_too(most, files, tmp_path, capsys):
+    """Its batches are others. The same pairs again are fine."""
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a\ta\n" + (files / "test.tsv").read_text(encoding="utf-8"), encoding="utf-8")
+    corpus, out = str(tmp_path / "corpus"), str(tmp_path / "run")
+    made = ("prepare", "--train", str(pairs), "--out", corpus, "--dev")
+    run(*made, str(pairs), capsys=capsys)
+    run("train", "--train", corpus, "--out", out, *QUICK, capsys=capsys)
+    run(*made, str(pairs), capsys=capsys)
+    run("train", "--resume", out, "--set", "train.updates=21", capsys=capsys)
+    before = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    dev = pairs if most == 2 else files / "test.tsv"
+    run(*made, str(dev), "--set", f"data.max_length={most}", capsys=capsys)
+    with pytest.raises(SeqloomError, match="prepared anew, with other pairs"):
+        run("train", "--resume", out, "--set", "train.updates=40", capsys=capsys)
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [

@@ -3,7 +3,7 @@
 tokenizer.json   the tokenizers of both sides
 train.arrow      the training pairs as ids
 dev.arrow        the dev pairs as ids, with their texts
-corpus.json      facts: files, counts, what was skipped and why
+corpus.json      facts: files, counts, digests, what was skipped and why
 """
 
 import hashlib
@@ -44,6 +44,12 @@ class Prepared:
     train: Corpus
     dev: Corpus | None
     facts: dict[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """What tells these pairs, in these tokens and this order, from any others."""
+        parts = [self.facts[part] for part in ("train", "dev")]
+        return "-".join(part.get("sha256", "") for part in parts if part is not None)
 
     @classmethod
     def open(cls, folder: Path | str) -> "Prepared":
@@ -217,7 +223,7 @@ def _compile(
     if not facts["pairs"]:
         why = ", ".join(f"{count:,} {reason}" for reason, count in data.skipped.items()) or "there are none"
         raise InputError(f"no pair is left of the {data.name} data: {why}")
-    return {**facts, "skipped": dict(sorted(data.skipped.items())), "files": data.files}
+    return {**facts, "sha256": _sha256(path), "skipped": dict(sorted(data.skipped.items())), "files": data.files}
 
 
 def _facts(files: Files) -> list[dict[str, Any]]:
@@ -229,7 +235,10 @@ def _facts(files: Files) -> list[dict[str, Any]]:
         elif not Path(path).is_file():  # a pipe can be read only once, and not here
             found.append({"path": path})
         else:
-            with open(path, "rb") as stream:
-                digest = hashlib.file_digest(stream, "sha256").hexdigest()
-            found.append({"path": path, "bytes": os.path.getsize(path), "sha256": digest})
+            found.append({"path": path, "bytes": os.path.getsize(path), "sha256": _sha256(path)})
     return found
+
+
+def _sha256(path: Path | str) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -52,8 +52,9 @@ class Portion(NamedTuple):
 
 @dataclass
 class Standing:
-    """All of a run's state that is plain numbers."""
+    """All of a run's state that is plain numbers, and the digest of the corpus that it learns from."""
 
+    corpus: str = ""
     update: int = 0
     epoch: int = 0
     batch: int = 0

@@ -152,7 +152,13 @@ def _loop(
     judge = judge_for(examples, prepared.tokenizers, config.train.metric, also)
     loop = Loop(network, prepared.train, batches, judge, config=config.train, folder=folder, display=display)
     if loop.restore():
+        if loop.standing.corpus not in ("", prepared.digest):
+            raise OptionError(
+                f"{prepared.folder} was prepared anew, with other pairs than this run began with: make it again as "
+                f"it was, or train a new run"
+            )
         display.say(f"going on after update {loop.standing.update:,} of {config.train.updates:,}")
+    loop.standing.corpus = prepared.digest
     return loop
 
 
