@@ -276,6 +276,27 @@ def test_a_run_without_its_corpus_can_not_go_on_and_says_so(tmp_path):
     assert isinstance(seqloom.load(folder.path).predict("afk"), str)
 
 
+@pytest.mark.parametrize(
+    ("part", "longest", "says"),
+    [
+        ("encoder", 2, "a source of the train data has 3 tokens, and the encoder has positions for 2"),
+        ("decoder", 3, "a target of the train data has 3 tokens, and the decoder has positions for 2"),
+        ("encoder", 3, None),
+        ("decoder", 4, None),
+    ],
+)
+def test_too_few_learned_positions_are_refused_before_training(tmp_path, part, longest, says):
+    """Training stopped at the first batch that was longer, and could not be resumed."""
+    model = {"preset": "transformer", part: {"positions": {"name": "learned", "longest": longest}}}
+    if says is None:
+        assert trained(tmp_path / "run", {"model": model}).finished
+        return
+    with pytest.raises(OptionError, match=says) as raised:
+        trained(tmp_path / "run", {"model": model})
+    assert f"model.{part}.positions.longest={longest + 1}" in str(raised.value)
+    assert not (tmp_path / "run" / "config.yaml").exists()
+
+
 def test_timing_goes_on_where_a_run_does(tmp_path):
     """What came after the checkpoint was there twice, and tokens from before it counted into the time after it."""
     folder = trained(tmp_path / "run", {"train": {"updates": 5, "checkpoint_seconds": 1e-9}})

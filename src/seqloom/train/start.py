@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from seqloom.config import LIMITS, Config, make_config
 from seqloom.data.batches import Batching
@@ -120,7 +121,22 @@ def make_network(config: Config, prepared: Prepared) -> Autoregressive:
         source_vocabulary=len(prepared.tokenizers.source),
         target_vocabulary=len(prepared.tokenizers.target),
     )
+    check_lengths(network, prepared)
     return network.to(device(config.train.device))
+
+
+def check_lengths(network: nn.Module, prepared: Prepared) -> None:
+    """Refuse a model that knows fewer positions than the data has: it would stop in the middle, and for good."""
+    for side, part in (("source", "encoder"), ("target", "decoder")):
+        most = getattr(network, part).longest
+        for data in ("train", "dev"):
+            longest = prepared.facts[data][f"longest_{side}"]
+            if most is not None and longest > most:
+                needed = longest + (part == "decoder")  # START has the first
+                raise OptionError(
+                    f"a {side} of the {data} data has {longest} tokens, and the {part} has positions for {most}: set "
+                    f"model.{part}.positions.longest={needed}, or use sinusoidal ones, or leave out what is so long"
+                )
 
 
 def device(name: str) -> torch.device:
