@@ -358,9 +358,20 @@ def test_an_error_while_more_is_awaited_ends_in_order(trained, tmp_path):
         assert "Fatal" not in process.stderr.read()
 
 
-@pytest.mark.parametrize("typed", ["train.optimiser=adan", "train.schedule=cosin", "train.metric=blue"])
-def test_parts_of_training_are_refused_before_the_data_is_read(typed, tmp_path, capsys):
-    with pytest.raises(SeqloomError, match="did you mean"):
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("train.optimiser=adan", "did you mean"),
+        ("train.schedule=cosin", "did you mean"),
+        ("train.metric=blue", "did you mean"),
+        ("train.optimiser.rtae=1", "did you mean 'rate'"),
+        ("train.schedule.warmpu=1", "did you mean 'warmup'"),
+        ("train.metric.lowercase=true", "names no part"),
+        ("train.sampling.feed=sample", "names no part"),
+    ],
+)
+def test_parts_of_training_are_refused_before_the_data_is_read(typed, says, tmp_path, capsys):
+    with pytest.raises(SeqloomError, match=says):
         run("train", "--train", "nowhere.tsv", "--out", str(tmp_path / "r"), "--set", typed, capsys=capsys)
 
 

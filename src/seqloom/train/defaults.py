@@ -21,6 +21,8 @@ PRESET = "recurrent"
 LOOKED_AT = 2000
 """How many pairs are looked at to see what kind of text they are."""
 MANY = 10**9
+CHOSEN = {"optimiser": {"name": "adam"}, "schedule": {"name": "cosine"}}
+"""Parts of training that are chosen where options are set without a name."""
 
 
 class Suited(NamedTuple):
@@ -111,9 +113,9 @@ def check_parts(config: Config) -> None:
     build("search", config.search)
     updates = config.train.updates or MANY  # how many they are is known with the data
     for kind, more in (("optimiser", ()), ("schedule", (updates,)), ("sampling", ()), ("metric", ())):
-        spec = _mapping(getattr(config.train, kind))
-        if "name" in spec:  # else the name is chosen, and these are options of it
-            build(kind, spec, *more)
+        spec = getattr(config.train, kind)
+        if spec is not None:
+            build(kind, {**CHOSEN.get(kind, {}), **_mapping(spec)}, *more)
 
 
 def choose(config: Config, pairs: int, targets: Iterable[str] = ()) -> list[str]:
@@ -151,7 +153,7 @@ def choose(config: Config, pairs: int, targets: Iterable[str] = ()) -> list[str]
         said.append(f"judged by {train.metric['name']}")
     if train.optimiser is None or "name" not in _mapping(train.optimiser):
         rate = {"rate": 1e-3, "betas": [0.9, 0.98]} if _is_transformer(config) else {"rate": row.rate}
-        train.optimiser = {"name": "adam", **rate, **_mapping(train.optimiser)}
+        train.optimiser = {**CHOSEN["optimiser"], **rate, **_mapping(train.optimiser)}
         said.append(f"Adam at {train.optimiser['rate']}")
     train.patience = train.patience or 0
     train.keep = train.keep or 1
@@ -171,7 +173,7 @@ def choose_updates(config: Config, batches: int) -> list[str]:
         said.append(f"an evaluation every {train.evaluate_every} updates")
     if train.schedule is None or "name" not in _mapping(train.schedule):
         warmup = min(1000 if _is_transformer(config) else 200, train.updates // 10)
-        train.schedule = {"name": "cosine", "warmup": warmup, **_mapping(train.schedule)}
+        train.schedule = {**CHOSEN["schedule"], "warmup": warmup, **_mapping(train.schedule)}
         said.append(f"a cosine schedule with {train.schedule['warmup']} updates of warm-up")
     return said
 
