@@ -37,8 +37,8 @@ def plain_diverse(table, width: int, groups: int, diversity: float, most: int) -
 @given(
     seeds=st.lists(st.integers(0, 10_000), min_size=1, max_size=5),
     sharpness=st.sampled_from([0.5, 2.0]),
-    sizes=st.sampled_from([(2, 2), (4, 2), (6, 3), (6, 2), (9, 3), (3, 1)]),
-    n_best=st.integers(1, 9),
+    sizes=st.sampled_from([(2, 2), (4, 2), (6, 3), (6, 2), (9, 3), (3, 1), (8, 1), (16, 2)]),
+    n_best=st.integers(1, 16),
     diversity=st.sampled_from([0.0, 0.3, 1.0, 9.0]),
     most=st.integers(1, 6),
 )
@@ -54,10 +54,11 @@ def test_it_is_what_plain_lists_give(seeds, sharpness, sizes, n_best, diversity,
         assert sorted(tuple(h.tokens) for h in finished) == sorted(tokens for _, tokens in expected)
 
 
+@pytest.mark.parametrize("width", [4, 8, 20], ids=lambda width: f"width {width}, of 6 symbols")
 @pytest.mark.parametrize("normalisation", sorted(DIVISORS))
-def test_one_group_is_a_beam(normalisation):
+def test_one_group_is_a_beam(normalisation, width):
     model, batch = TableModel(*map(drawn, range(8))), Batch.of(None, [[n] for n in range(8)])
-    options = {"width": 4, "n_best": 4, "normalisation": normalisation, "max_length": 6}
+    options = {"width": width, "n_best": 4, "normalisation": normalisation, "max_length": 6}
     for one, other in zip(Diverse(groups=1, **options)(model, batch), Beam(**options)(model, batch), strict=True):
         assert [(h.tokens, h.value, h.finished) for h in one] == [(h.tokens, h.value, h.finished) for h in other]
 

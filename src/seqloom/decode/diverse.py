@@ -82,7 +82,8 @@ class Diverse(Search):
             other_BK1 = (rows.origin_BK != group)[..., None]
             by_BKC = (total_BKC - self.diversity * used_BKC).masked_fill(other_BK1, IMPOSSIBLE)
             by_BW, place_BW = best(by_BKC.flatten(1), each)
-            taken_BW = place_C[: by_BW.shape[1]] >= each - rows.finished_BO[:, group, None]
+            number_W = torch.arange(by_BW.shape[1], device=by_BW.device)
+            taken_BW = number_W >= each - rows.finished_BO[:, group, None]
             none_BW = taken_BW | (by_BW == IMPOSSIBLE)
             places.append(place_BW)
             totals.append(total_BX.gather(1, place_BW).masked_fill(none_BW, IMPOSSIBLE))
