@@ -9,6 +9,9 @@ from seqloom import Batch
 from seqloom.batch import END
 from seqloom.decode import Masks, TokenGrammar
 from seqloom.decode.beam import Beam
+from seqloom.decode.diverse import Diverse
+from seqloom.decode.greedy import Greedy
+from seqloom.decode.sample import Sample
 from seqloom.errors import OptionError
 from tests.decode.plain import TableModel, drawn
 
@@ -40,6 +43,25 @@ def test_a_search_writes_what_the_grammar_allows_and_all_of_it():
     written = {tuple(h.tokens) for h in found if h.finished}
     strings = [y for n in range(most + 1) for y in itertools.product(range(3, 7), repeat=n)]
     assert written == {y for y in strings if balanced("".join(TOKENS[v] for v in y))}
+
+
+@pytest.mark.parametrize(
+    "search",
+    [Beam(width=4), Diverse(width=4, groups=2), Greedy(), Sample(samples=3)],
+    ids=lambda search: type(search).__name__,
+)
+def test_a_grammar_is_asked_about_beginnings_of_answers_alone(search):
+    """Of rows that have ended it was asked too: beginnings with END in them, or with what it does not allow."""
+    asked = []
+
+    def no_four(tokens_RT):
+        asked.extend(tokens_RT.tolist())
+        return (torch.arange(6) != 4).expand(len(tokens_RT), -1)
+
+    model, batch = TableModel(*[drawn(n, sharpness=2.0) for n in range(7)]), Batch.of(None, [[n] for n in range(7)])
+    search(model, batch, masks=Masks(grammar=no_four))
+    assert max(map(len, asked)) > 2
+    assert not [tokens for tokens in asked if {4, END} & set(tokens)]
 
 
 def test_nothing_follows_what_it_does_not_allow():

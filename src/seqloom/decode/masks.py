@@ -105,8 +105,11 @@ class Masked:
                         sentence,
                     )
 
-    def __call__(self, log_probs_RV: Tensor, tokens_RT: Tensor, sentence_R: Tensor) -> Tensor:
-        """The log-probabilities to search by, −∞ for what may not follow; what is given is written on."""
+    def __call__(self, log_probs_RV: Tensor, tokens_RT: Tensor, real_R: Tensor) -> Tensor:
+        """The log-probabilities to search by, −∞ for what may not follow; what is given is written on.
+
+        real_R: which rows are no mere fillers: a grammar, which may be anyone's, is asked about these alone.
+        """
         masks = self.masks
         if masks.repetition_penalty != 1 and tokens_RT.shape[1]:
             said_RT = log_probs_RV.gather(1, tokens_RT) * masks.repetition_penalty
@@ -116,7 +119,9 @@ class Masked:
         if masks.no_repeat is not None:
             forbid_repeats(log_probs_RV, tokens_RT, masks.no_repeat)
         if masks.grammar is not None:
-            log_probs_RV.masked_fill_(~masks.grammar(tokens_RT), IMPOSSIBLE)
+            may_follow_RV = torch.ones_like(log_probs_RV, dtype=torch.bool)
+            may_follow_RV[real_R] = masks.grammar(tokens_RT[real_R])
+            log_probs_RV.masked_fill_(~may_follow_RV, IMPOSSIBLE)
         return log_probs_RV
 
     def force(self, allowed_RV: Tensor, log_probs_RV: Tensor, t: int, sentence_R: Tensor) -> None:

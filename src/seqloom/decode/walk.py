@@ -163,13 +163,14 @@ class Walk:
         allowed_RV = log_probs_RV
         K = self.rows.total_BK.shape[1]
         if self.masked is not None:
-            sentence_R = self.rows.sentence_B.repeat_interleave(K)
-            allowed_RV = self.masked(log_probs_RV.clone(), self.past["tokens"], sentence_R)
+            real_R = self.rows.total_BK.flatten() > IMPOSSIBLE
+            allowed_RV = self.masked(log_probs_RV.clone(), self.past["tokens"], real_R)
         allowed_RV.index_fill_(1, self.never, IMPOSSIBLE)
         if self.rows.t < self.all_may_end:
             too_soon_R = (self.least_B > self.rows.t).repeat_interleave(K)
             allowed_RV[:, END].masked_fill_(too_soon_R, IMPOSSIBLE)
         if self.masked is not None:
+            sentence_R = self.rows.sentence_B.repeat_interleave(K)
             self.masked.force(allowed_RV, log_probs_RV, self.rows.t, sentence_R)
         return allowed_RV
 
