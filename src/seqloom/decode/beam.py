@@ -5,12 +5,12 @@ from torch import Tensor
 
 from seqloom.batch import END
 from seqloom.decode.lengths import Lengths, Ratio
-from seqloom.decode.masks import Masks
+from seqloom.decode.masks import IMPOSSIBLE, Masks
 from seqloom.decode.ranking import NormalisationName, NotNegative, Ranking
 from seqloom.decode.required import Allocated
 from seqloom.decode.search import Search
 from seqloom.decode.top import best
-from seqloom.decode.walk import IMPOSSIBLE, Choice, Choose, Rows
+from seqloom.decode.walk import Choice, Choose, Rows
 from seqloom.errors import OptionError
 from seqloom.registry import Count, Natural, register
 

@@ -5,9 +5,10 @@ from torch import Tensor
 
 from seqloom.batch import END
 from seqloom.decode.lengths import Lengths, Ratio
+from seqloom.decode.masks import IMPOSSIBLE
 from seqloom.decode.ranking import NormalisationName, NotNegative, Ranking
 from seqloom.decode.search import Search
-from seqloom.decode.walk import IMPOSSIBLE, Choice, Rows
+from seqloom.decode.walk import Choice, Rows
 from seqloom.errors import OptionError
 from seqloom.registry import Count, Natural, register
 

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seqloom.batch import END, PAD
-from seqloom.decode.masks import Phrase
+from seqloom.decode.masks import IMPOSSIBLE, Phrase
 from seqloom.decode.top import best
-from seqloom.decode.walk import IMPOSSIBLE, Choice, Rows
+from seqloom.decode.walk import Choice, Rows
 
 
 class Allocated:

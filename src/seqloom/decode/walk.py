@@ -8,14 +8,12 @@ from torch import Tensor
 
 from seqloom.batch import END
 from seqloom.decode.lengths import Lengths
-from seqloom.decode.masks import Masked, Masks
+from seqloom.decode.masks import IMPOSSIBLE, Masked, Masks
 from seqloom.decode.protocol import Searched
 from seqloom.decode.ranking import Ranking
 from seqloom.decode.trail import Trail
 from seqloom.errors import OptionError, SeqloomError
 from seqloom.nn.memory import State
-
-IMPOSSIBLE = -torch.inf
 
 
 class Rows(NamedTuple):
