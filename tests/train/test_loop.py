@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import seqloom
+import seqloom.train.loop
 from seqloom.config import merge
 from seqloom.errors import OptionError, TrainingError
 from seqloom.train.checkpoint import load_checkpoint, load_weights
@@ -65,6 +66,18 @@ def test_the_final_weights_are_the_average_of_those_kept(run):
     final = load_weights(folder.weights)
     for name, tensor in final.items():
         torch.testing.assert_close(tensor, (kept[0][name] + kept[1][name]) / 2)
+
+
+def test_kept_weights_are_loaded_one_by_one(run, monkeypatch):
+    """All of them at once need the memory of as many models."""
+    folder, _ = run
+    loaded = []
+    monkeypatch.setattr(seqloom.train.loop, "load_weights", lambda path: loaded.append(path) or {})
+    best = load_checkpoint(folder.checkpoint)["standing"]["best"]
+    weights = Loop.best_weights(SimpleNamespace(standing=SimpleNamespace(best=best), folder=folder))
+    for number, _ in enumerate(weights, 1):
+        assert loaded == [folder.kept(update) for _, update in best[:number]]
+    assert len(loaded) == 2
 
 
 def test_a_page_tells_what_the_run_is(run):

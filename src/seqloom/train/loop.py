@@ -227,11 +227,12 @@ class Loop:
         patience = self.config.patience
         return self.standing.update >= self.updates or bool(patience and self.standing.without_best >= patience)
 
-    def best_weights(self) -> list[dict[str, Tensor]]:
-        """The weights that were kept, the best first; the present ones if none were judged yet."""
+    def best_weights(self) -> Iterator[dict[str, Tensor]]:
+        """The weights that were kept, the best first, each loaded in its turn; the present ones if none were."""
         if not self.standing.best:
-            return [distinct(self.network)]
-        return [load_weights(self.folder.kept(update)) for _, update in self.standing.best]
+            yield distinct(self.network)
+        for _, update in self.standing.best:
+            yield load_weights(self.folder.kept(update))
 
     # -- logging
 
