@@ -20,6 +20,7 @@ from seqloom.errors import OptionError, TrainingError
 from seqloom.train.checkpoint import load_checkpoint, load_weights
 from seqloom.train.display import Display, PlainDisplay
 from seqloom.train.folder import Lines
+from seqloom.train.judge import Judge, Judgement
 from seqloom.train.loop import Loop
 from seqloom.train.start import resume
 from tests.train.small import BASE, PAIRS, evaluations, trained
@@ -324,6 +325,50 @@ def test_the_rate_is_the_schedules(tmp_path):
     folder = trained(tmp_path / "run", {"train": {**settings, "schedule": {"name": "constant", "warmup": 4}}})
     rates = [record["rate"] for record in Lines(folder.metrics) if "rate" in record]
     assert rates == pytest.approx([0.0025, 0.005, 0.0075] + [0.01] * 9)
+
+
+def logged(out, sampling):
+    """Loss and share of gold tokens of each of eight updates."""
+    settings = {"updates": 8, "evaluate_every": 8, "log_every": 1, "sampling": sampling}
+    records = [record for record in Lines(trained(out, {"train": settings}).metrics) if "loss" in record]
+    return [record["loss"] for record in records], [record.get("gold") for record in records]
+
+
+def test_the_share_of_gold_tokens_is_what_its_decay_says_and_what_is_fed(tmp_path):
+    """Pure teacher forcing up to the fifth update, from there on the model's own tokens."""
+    forced, none = logged(tmp_path / "forced", None)
+    assert none == [None] * 8
+    losses, gold = logged(tmp_path / "linear", {"name": "linear", "steps": 2, "minimum": 0.25, "start": 5})
+    assert gold == [1.0] * 5 + [0.5, 0.25, 0.25]
+    assert losses[:5] == forced[:5]
+    assert all(one != other for one, other in zip(losses[5:], forced[5:], strict=True))
+
+
+def test_what_is_fed_is_the_best_token_or_a_drawn_one(tmp_path):
+    best, drawn = (
+        logged(tmp_path / feed, {"name": "constant", "gold": 0.0, "feed": feed})[0] for feed in ("argmax", "sample")
+    )
+    assert best[0] != drawn[0]
+
+
+@pytest.mark.parametrize(
+    ("metric", "factors"),
+    [("exact", [1, 1, 1, 1 / 2, 1 / 2, 1 / 4]), ("loss", [1, 1, 1 / 2, 1 / 4, 1 / 8, 1 / 16])],
+)
+def test_a_plateau_is_one_of_the_metric_that_decides(tmp_path, monkeypatch, metric, factors):
+    """The same values in a row, where the higher is better, and where the lower is."""
+    values = iter([1.0, 2.0, 2.0, 3.0, 1.0, 1.0])
+    monkeypatch.setattr(Judge, "__call__", lambda *_: Judgement({metric: next(values)}, ("a", "b", "c")))
+    settings = {
+        "log_every": 1,
+        "evaluate_every": 2,
+        "metric": metric,
+        "optimiser": {"name": "adam", "rate": 0.01},
+        "schedule": {"name": "plateau", "patience": 1, "decay": 0.5},
+    }
+    folder = trained(tmp_path / "run", {"train": settings})
+    rates = [record["rate"] for record in Lines(folder.metrics) if "rate" in record]
+    assert rates == pytest.approx([0.01 * factor for factor in factors for _ in range(2)])
 
 
 def test_a_moving_average_is_what_is_kept(tmp_path):
