@@ -311,6 +311,16 @@ def test_too_few_learned_positions_are_refused_before_training(tmp_path, part, l
     assert not (tmp_path / "run" / "config.yaml").exists()
 
 
+def test_what_a_kill_left_is_removed_by_a_new_run_and_by_one_that_goes_on(tmp_path):
+    out = tmp_path / "run"
+    for go_on in (trained, lambda path: resume(path, {}, display=Display())):
+        (out / ".data.x1y2").mkdir(parents=True)
+        (out / ".data.x1y2" / "train.arrow").write_text("half of it")
+        (out / ".config.yaml.77.part").write_text("half of it")
+        go_on(out)
+        assert not [path.name for path in out.iterdir() if path.name.startswith(".")]
+
+
 def test_timing_goes_on_where_a_run_does(tmp_path):
     """What came after the checkpoint was there twice, and tokens from before it counted into the time after it."""
     folder = trained(tmp_path / "run", {"train": {"updates": 5, "checkpoint_seconds": 1e-9}})

@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,9 +93,11 @@ class RunFolder:
             raise OptionError(f"{self.path} is there and is not a run: choose another --out, or remove it")
 
     def sweep(self) -> None:
-        """Remove what a kill left half-written."""
+        """Remove what a kill left half-written: files, and a corpus that was being compiled."""
         for part in self.path.rglob(".*.part"):
             part.unlink()
+        for part in self.path.glob(f".{self.data.name}.*"):
+            shutil.rmtree(part)
 
     def write_config(self, config: Config, command: str) -> None:
         """Keep the resolved configuration, and the command that made it."""

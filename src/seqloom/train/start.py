@@ -44,6 +44,7 @@ def train(
     folder.check_free()
     check_model(config)
     check_parts(config)
+    folder.sweep()
     prepared = compiled(config, folder, display, train_examples, dev_examples)
     assert prepared.dev is not None
     pairs = len(prepared.train)
