@@ -17,7 +17,7 @@ import seqloom
 import seqloom.train.loop
 from seqloom.config import merge
 from seqloom.errors import OptionError, TrainingError
-from seqloom.train.checkpoint import load_checkpoint, load_weights
+from seqloom.train.checkpoint import load_checkpoint, load_weights, random_state, set_random_state
 from seqloom.train.display import Display, PlainDisplay
 from seqloom.train.folder import Lines
 from seqloom.train.judge import Judge, Judgement
@@ -79,6 +79,22 @@ def test_kept_weights_are_loaded_one_by_one(run, monkeypatch):
     for number, _ in enumerate(weights, 1):
         assert loaded == [folder.kept(update) for _, update in best[:number]]
     assert len(loaded) == 2
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_random_numbers_of_any_accelerator_are_kept(several, monkeypatch):
+    """By a stand-in: none is here. Those of CUDA alone were kept, and MPS has one device only."""
+    stands = {"at": [3]}
+    ending = "_all" if several else ""
+    functions = {"get": lambda: list(stands["at"]), "set": lambda state: stands.update(at=state)}
+    module = SimpleNamespace(**{f"{name}_rng_state{ending}": function for name, function in functions.items()})
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "get_device_module", lambda: module)
+    state = random_state()
+    drawn, stands["at"] = torch.rand(3), [9]
+    set_random_state(state)
+    assert stands["at"] == [3]
+    assert torch.equal(torch.rand(3), drawn)
 
 
 def test_a_page_tells_what_the_run_is(run):

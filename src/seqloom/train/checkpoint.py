@@ -1,6 +1,7 @@
 """What a run needs to go on as if it had never stopped, in one file."""
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,14 +42,30 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
 
 def random_state() -> dict[str, Any]:
     """Where every generator of random numbers stands that training draws from."""
-    return {"cpu": torch.get_rng_state(), "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []}
+    ask = _of_accelerator("get")
+    return {"cpu": torch.get_rng_state(), "accelerator": None if ask is None else ask()}
 
 
 def set_random_state(state: dict[str, Any]) -> None:
     """Go on from there."""
     torch.set_rng_state(state["cpu"])
-    if torch.cuda.is_available() and state["cuda"]:
-        torch.cuda.set_rng_state_all(state["cuda"])
+    put = _of_accelerator("set")
+    if put is not None and state.get("accelerator") is not None:
+        put(state["accelerator"])
+
+
+def _of_accelerator(action: str) -> Callable[..., Any] | None:
+    """To get or set the generators of all devices of the accelerator; None if there is none.
+
+    CUDA, XPU and others have several; MPS has a single device, and so no function for all.
+    """
+    if not torch.accelerator.is_available():
+        return None
+    module = torch.get_device_module()
+    found: Callable[..., Any] = getattr(module, f"{action}_rng_state_all", None) or getattr(
+        module, f"{action}_rng_state"
+    )
+    return found
 
 
 def distinct(network: nn.Module) -> dict[str, Tensor]:
