@@ -20,7 +20,7 @@ from seqloom.registry import Count, Natural, Share
 
 PartSpec = str | dict[str, Any]
 Positive = Annotated[float, Field(gt=0)]
-USUAL = {"size", "dropout"}
+WHOLE = {"size", "dropout"}
 """What is said of a whole model, for all its parts."""
 LIMITS = {"updates", "epochs"}
 """Where training ends, in either unit."""
@@ -125,13 +125,13 @@ def _rest_of_model(model: Mapping[str, Any], said: set[str]) -> Mapping[str, Any
     if "model" not in model:  # no whole description: what it sets is meant for any preset
         return model
     if "preset" in said:
-        return {key: value for key, value in model.items() if key in USUAL}
-    if not said & USUAL:
+        return {key: value for key, value in model.items() if key in WHOLE}
+    if not said & WHOLE:
         return model
     from seqloom.models.build import ADJUSTED  # only now, as PyTorch comes with it
 
     return {
-        part: {key: value for key, value in spec.items() if key not in said & USUAL}
+        part: {key: value for key, value in spec.items() if key not in said & WHOLE}
         if part in ADJUSTED and isinstance(spec, Mapping)
         else spec
         for part, spec in model.items()

@@ -39,13 +39,13 @@ def test_batches_are_those_of_plain_lists(tmp_path_factory, rows, data, chunk, v
                 writer.add(*zip(*rows[n : n + chunk], strict=True))
     indices = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1))
     wanted = Batch.of([rows[i][1] for i in indices], [rows[i][0] for i in indices])
-    for corpus in (Corpus.open(path), Corpus.of(*zip(*rows, strict=True))):
-        same(corpus.batch(np.array(indices, dtype=np.int32)), wanted)
-        assert len(corpus) == len(rows)
-        assert corpus.source_lengths.tolist() == [len(s) for s, _ in rows]
-        assert corpus.target_lengths.tolist() == [len(t) + 1 for _, t in rows]
-        assert corpus.source_lengths.dtype == corpus.target_lengths.dtype == np.int32
-        assert [(corpus.source(i).tolist(), corpus.target(i).tolist()) for i in range(len(rows))] == rows
+    corpus = Corpus.open(path)
+    same(corpus.batch(np.array(indices, dtype=np.int32)), wanted)
+    assert len(corpus) == len(rows)
+    assert corpus.source_lengths.tolist() == [len(s) for s, _ in rows]
+    assert corpus.target_lengths.tolist() == [len(t) + 1 for _, t in rows]
+    assert corpus.source_lengths.dtype == corpus.target_lengths.dtype == np.int32
+    assert [(corpus.source(i).tolist(), corpus.target(i).tolist()) for i in range(len(rows))] == rows
 
 
 def test_texts_are_kept_if_asked_for(tmp_path):
@@ -55,9 +55,10 @@ def test_texts_are_kept_if_asked_for(tmp_path):
             writer.add([[4]], [[5]], examples=[example])
     corpus = Corpus.open(tmp_path / "dev.arrow")
     assert list(corpus.examples()) == examples
-    assert list(Corpus.of([[4], [5]], [[4], [5]], examples=examples).examples()) == examples
+    with CorpusWriter(tmp_path / "train.arrow", vocabulary=9) as writer:
+        writer.add([[4]], [[5]])
     with pytest.raises(InputError, match="ids only"):
-        next(Corpus.of([[4]], [[4]]).examples())
+        next(Corpus.open(tmp_path / "train.arrow").examples())
 
 
 def test_a_corpus_is_mapped_and_not_copied(tmp_path):
@@ -94,6 +95,8 @@ def test_a_cut_off_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("indices", [[], [-1], [2]])
-def test_indices_out_of_range_are_refused(indices):
+def test_indices_out_of_range_are_refused(tmp_path, indices):
+    with CorpusWriter(tmp_path / "c.arrow", vocabulary=9) as writer:
+        writer.add([[4], [5]], [[6], [7]])
     with pytest.raises(InputError):
-        Corpus.of([[4], [5]], [[6], [7]]).batch(np.array(indices, dtype=np.int64))
+        Corpus.open(tmp_path / "c.arrow").batch(np.array(indices, dtype=np.int64))

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from seqloom.data.readers import Example, Files, Skipped, expand, read, read_sources
+from seqloom.data.lines import check_file, lines
+from seqloom.data.readers import Example, Files, Skipped, expand, read
 from seqloom.errors import InputError, OptionError, SeqloomError
 
 PAIRS = [("ein Hund", "a dog"), ("zwei Äpfel", "two apples"), ("drei 𝄞\u2028\x0b\x85 x", "three\x0c\x1c y")]
@@ -178,7 +179,7 @@ def test_braces_expand_as_in_bash():
 
 def test_standard_input_streams():
     """A line is there before the next is written."""
-    code = "from seqloom.data.readers import read_sources\nfor s in read_sources(): print(repr(s), flush=True)"
+    code = "from seqloom.data.lines import lines\nfor _, text in lines('-'): print(repr(text), flush=True)"
     environment = os.environ | {"PYTHONUTF8": "0", "LC_ALL": "C"}  # input is UTF-8 whatever the terminal says
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, env=environment) as process:
@@ -190,11 +191,11 @@ def test_standard_input_streams():
         assert process.stdout.read() == b""
 
 
-def test_sources_keep_blank_lines(tmp_path):
+def test_lines_keep_blank_ones(tmp_path):
     path = written(tmp_path / "in.txt", "a\n\n b \n\n")
-    assert list(read_sources(path)) == ["a", "", " b ", ""]
+    assert list(lines(path)) == [(1, "a"), (2, ""), (3, " b "), (4, "")]
     with pytest.raises(SeqloomError, match=r"did you mean .*in\.txt"):
-        read_sources(f"{tmp_path}/in.text")
+        check_file(f"{tmp_path}/in.text")
 
 
 def test_a_damaged_page_of_parquet_is_the_persons_file_not_a_bug(tmp_path):

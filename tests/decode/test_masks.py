@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -124,7 +125,7 @@ def test_every_search_keeps_to_them_in_a_batch_as_alone(search, seeds, prefixes,
     together = search(model, Batch.of(None, sources), masks=masks)
     for number, (source, found) in enumerate(zip(sources, together, strict=True)):
         prefix = prefixes[number]
-        (alone,) = search(model, Batch.of(None, [source]), masks=masks.select([number]))
+        (alone,) = search(model, Batch.of(None, [source]), masks=replace(masks, prefix=[prefix]))
         assert [(h.tokens, h.finished) for h in found] == [(h.tokens, h.finished) for h in alone]
         assert [h.value for h in found] == pytest.approx([h.value for h in alone], abs=1e-10)
         for h in found:
@@ -216,6 +217,6 @@ def test_a_dead_end_is_an_answer_in_any_batch():
 
 
 def test_an_error_names_the_sentence_as_its_asker_does():
-    masks = Masks(prefix=[[], [4] * 9]).select([1, 0])
+    masks = Masks(prefix=[[4] * 9, []], numbers=[1, 0])
     with pytest.raises(SentenceError, match="sentence 1: its prefix has 9"):
         Greedy(max_length=3)(real_model("luong"), Batch.of(None, [[4], [5]]), masks=masks)

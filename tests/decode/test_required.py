@@ -45,7 +45,8 @@ def test_a_narrow_beam_says_them_too_in_a_batch_as_alone(seeds, required, sharpn
         assert found[0].finished or not required[number]
         for h in found:
             assert not h.finished or all(has(h.tokens, phrase) for phrase in required[number])
-        (alone,) = search(model, Batch.of(None, [sources[number]]), masks=masks.select([number]))
+        own = Masks(required=[required[number]])
+        (alone,) = search(model, Batch.of(None, [sources[number]]), masks=own)
         assert [(h.tokens, h.finished) for h in found] == [(h.tokens, h.finished) for h in alone]
         assert [h.value for h in found] == pytest.approx([h.value for h in alone], abs=1e-10)
         if not required[number]:

@@ -61,21 +61,6 @@ class Corpus:
             raise InputError(f"{path} can't be opened: {error}") from None
         return cls(data, str(path))
 
-    @classmethod
-    def of(
-        cls,
-        sources: Sequence[Sequence[int]],
-        targets: Sequence[Sequence[int]],
-        *,
-        examples: Sequence[Example] | None = None,
-    ) -> "Corpus":
-        """A small corpus in memory, from lists of ids."""
-        sink = pa.BufferOutputStream()
-        largest = max((id_ for row in (*sources, *targets) for id_ in row), default=0)
-        with CorpusWriter(sink, vocabulary=largest + 1, texts=examples is not None) as writer:
-            writer.add(sources, targets, examples=examples)
-        return cls(sink.getvalue(), "the corpus")
-
     def __len__(self) -> int:
         return len(self.source_lengths)
 
@@ -168,19 +153,19 @@ def _places(data: pa.Buffer, buffers: Sequence[pa.Buffer | None], itemsize: int)
 class CorpusWriter:
     """Writes a corpus in record batches; complete when its ``with`` block ends well.
 
-    sink: a path, or a stream of Arrow.
+    path: of the file.
     vocabulary: how many ids there are, which decides how many bytes one takes.
     texts: whether texts are kept too.
     """
 
-    def __init__(self, sink: Any, *, vocabulary: int, texts: bool = False) -> None:
+    def __init__(self, path: Path, *, vocabulary: int, texts: bool = False) -> None:
         ids = pa.list_(pa.field("item", pa.uint16() if vocabulary <= 1 << 16 else pa.int32(), nullable=False))
         fields = [pa.field("source", ids, nullable=False), pa.field("target", ids, nullable=False)]
         if texts:
             fields += [pa.field("source_text", pa.string()), pa.field("target_text", pa.string())]
             fields += [pa.field("references", pa.list_(pa.string()))]
         self._schema = pa.schema(fields, metadata={KEY: VERSION})
-        self._sink = pa.OSFile(str(sink), "wb") if isinstance(sink, Path) else sink
+        self._sink = pa.OSFile(str(path), "wb")
         self._writer = pa.ipc.new_file(self._sink, self._schema)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
@@ -219,5 +204,4 @@ class CorpusWriter:
         if kind is None:
             self._flush()
         self._writer.close()
-        if isinstance(self._sink, pa.OSFile):
-            self._sink.close()
+        self._sink.close()

@@ -152,12 +152,6 @@ def read(files: Files, *, empty: Empty = "skip", skipped: Skipped | None = None)
     return _examples(rows, empty, skipped)
 
 
-def read_sources(path: str = STDIN) -> Iterator[str]:
-    """The lines of a file or of standard input, each as soon as it arrives, blank ones too."""
-    check_file(path)
-    return (line for _, line in lines(path))
-
-
 def _examples(rows: Iterator[Row], empty: Empty, skipped: Skipped | None) -> Iterator[Example]:
     """Rows as examples: lists taken apart, empty sides skipped or refused."""
     for place, values in rows:

@@ -1,7 +1,7 @@
 """What may follow what has been said: masks, which combine with each other and with every search."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -63,15 +63,6 @@ class Masks:
     def requires(self) -> bool:
         """Whether anything is required of any sentence."""
         return any(len(phrases) for phrases in self.required or ())
-
-    def select(self, sentences: Sequence[int]) -> "Masks":
-        """The masks of some of the sentences, in the given order."""
-        return replace(
-            self,
-            prefix=None if self.prefix is None else [self.prefix[s] for s in sentences],
-            required=None if self.required is None else [self.required[s] for s in sentences],
-            numbers=sentences if self.numbers is None else [self.numbers[s] for s in sentences],
-        )
 
 
 class Masked:

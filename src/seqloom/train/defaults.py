@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from seqloom.config import USUAL, Config, merge
+from seqloom.config import WHOLE, Config, merge
 from seqloom.data.readers import Example
 from seqloom.errors import OptionError
 from seqloom.models.describe import complete
@@ -82,7 +82,7 @@ def kind_of_text(texts: Sequence[str]) -> str:
 
 def model_described(config: Config) -> dict[str, Any]:
     """The parts of the model that a configuration describes: those of its preset, and what is set on top."""
-    given = {key: value for key, value in config.model.items() if key not in {"preset", *USUAL}}
+    given = {key: value for key, value in config.model.items() if key not in {"preset", *WHOLE}}
     preset = config.model.get("preset", None if "model" in given else PRESET)  # with model it is a whole description
     if preset and "model" in given:
         raise OptionError(

@@ -1,7 +1,7 @@
 """A trained tokenizer of one side: text to ids and back."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tokenizers as library
@@ -48,10 +48,6 @@ class Tokenizer:
         """The text of ids; PAD, START and END are left out, unknown tokens show as �."""
         pieces = [self._pieces[id_] for id_ in map(int, ids) if id_ not in SKIPPED]
         return " ".join(pieces) if self._decoder is None else self._decoder.decode(pieces)
-
-    def decode_batch(self, rows: Iterable[Sequence[int]]) -> list[str]:
-        """The text of every row of ids."""
-        return [self.decode(ids) for ids in rows]
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
         """What each token looks like to a person: ▁ begins a word, ``<0A>`` is a byte that can't be seen."""
