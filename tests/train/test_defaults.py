@@ -1,9 +1,12 @@
 """What is chosen to suit the data, and that nothing chosen by the person is changed."""
 
+from unicodedata import normalize
+
 import pytest
 
 from seqloom.config import make_config
 from seqloom.data.readers import Example
+from seqloom.data.tokenizers import train_tokenizers
 from seqloom.errors import OptionError, SeqloomError
 from seqloom.train.defaults import TABLE, choose, choose_tokenizers, choose_updates, kind_of_text
 from tests.train.small import trained
@@ -20,6 +23,16 @@ from tests.train.small import trained
 )
 def test_the_tokenizer_suits_the_text(texts, kind):
     assert kind_of_text(texts) == kind
+
+
+def test_letters_of_a_source_are_taken_apart_and_those_of_a_target_are_not():
+    """There are thousands of Korean syllables, of which little data shows few; their letters it shows all."""
+    config = make_config({})
+    pairs = [Example("한국", "é"), Example("국어", "ü")]
+    choose_tokenizers(config, pairs)
+    tokenizers = train_tokenizers(lambda: pairs, config.data.source, config.data.target)
+    assert tokenizers.source.tokens(tokenizers.source.encode(["국한"])[0]) == list(normalize("NFD", "국한"))
+    assert tokenizers.target.tokens(tokenizers.target.encode(["é"])[0]) == ["é"]
 
 
 def test_what_is_given_stays():

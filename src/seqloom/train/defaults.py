@@ -21,6 +21,8 @@ PRESET = "recurrent"
 LOOKED_AT = 2000
 """How many pairs are looked at to see what kind of text they are."""
 MANY = 10**9
+APART = {"name": "character", "normalise": "nfd"}
+"""Letters apart from their marks, syllables of Hangul as letters: so few that little data has shown them all."""
 CHOSEN = {"optimiser": {"name": "adam"}, "schedule": {"name": "cosine"}}
 """Parts of training that are chosen where options are set without a name."""
 
@@ -40,7 +42,7 @@ class Suited(NamedTuple):
 TABLE = [
     Suited(500, 128, 0.4, 16, None, 150, 1e-3),
     Suited(3_000, 128, 0.4, 32, None, 80, 1e-3),
-    Suited(15_000, 256, 0.3, 64, None, 24, 2e-3),
+    Suited(15_000, 256, 0.3, 128, None, 28, 2e-3),
     Suited(60_000, 256, 0.3, 64, None, 18, 1e-3),
     Suited(300_000, 384, 0.2, None, 3000, 16, 1e-3),
     Suited(2_000_000, 512, 0.1, None, 4096, 8, 1e-3),
@@ -65,8 +67,10 @@ def choose_tokenizers(config: Config, examples: Iterable[Example]) -> list[str]:
         data.source, data.target = data.source or both, data.target or both  # two that differ are refused later
     for side, texts in sides.items():
         if getattr(data, side) is None:
-            setattr(data, side, kind_of_text(texts))
-            said.append(f"{side}: tokenizer {getattr(data, side)}")
+            kind = kind_of_text(texts)
+            chosen = APART if (side, kind) == ("source", "character") else kind
+            setattr(data, side, chosen)
+            said.append(f"{side}: tokenizer {kind}{', letters taken apart' if chosen is APART else ''}")
     return said
 
 
