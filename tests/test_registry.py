@@ -167,6 +167,16 @@ def test_a_file_from_outside_is_usable_by_name(tmp_path):
     assert model.loss(Batch.of([[3, 4]], [[5, 3, 4]])).total > 0
 
 
+def test_two_files_of_one_name_do_not_take_each_others_place(tmp_path):
+    files = [tmp_path / folder / "parts_twice.py" for folder in "ab"]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(SQUASHED.replace("squashed", "squashed_twice"), encoding="utf-8")
+    registry.import_file(files[0])
+    with pytest.raises(SeqloomError, match="two parts want to be cell 'squashed_twice'"):
+        registry.import_file(files[1])
+
+
 @pytest.mark.parametrize("name", ["nothing.py", "notes.txt", "."])
 def test_what_is_no_python_file_is_refused(tmp_path, name):
     (tmp_path / "notes.txt").write_text("no code")

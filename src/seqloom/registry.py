@@ -170,7 +170,7 @@ def check(where: str, part: type[Any], given: Mapping[str, Any]) -> dict[str, An
 
 def import_file(path: Path) -> None:
     """Register the parts of a Python file from outside the package."""
-    name = f"seqloom_code_{path.stem}"
+    name = f"seqloom_code_{path.resolve().with_suffix('').as_posix()}"  # two files may have the same name
     spec = importlib.util.spec_from_file_location(name, path)
     if not path.is_file() or spec is None or spec.loader is None:
         raise SeqloomError(f"{path} is not a Python file; --code wants one that registers parts")

@@ -127,6 +127,11 @@ SOURCE_REFUSED = [
     Rule(("bridge", "encoder_cell", "cell"), same_state, "bridge 'state' hands"),
     Rule(("summary", "directions"), lambda s, d: s != "backward" or d == "both", "bidirectional"),
     Rule(
+        ("summary", "bridge", "context"),
+        lambda s, b, c: s in ("-", "final") or b == "perceptron" or c == "summary",
+        "nothing reads a summary",
+    ),
+    Rule(
         ("tied", "readout", "context", "width"),
         lambda t, r, c, w: not t or feature_size(r, c, w, SIZE) == SIZE,
         "tied embeddings",

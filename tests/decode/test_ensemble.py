@@ -130,3 +130,21 @@ def test_attention_to_different_steps_has_no_mean():
     assert Greedy()(Ensemble(models), batches[0])[0][0].weights is not None
     with pytest.raises(OptionError, match="no attention"):
         Beam(coverage=0.2)(Ensemble(models), batches)
+
+
+def test_attention_to_a_past_is_not_averaged_with_attention_to_a_source():
+    """At the step that has as many before it as the source has steps, they were."""
+    past = real_model("luong", **{"decoder.context": "past", "decoder.attention.score": "dot"})
+    (answers,) = Greedy(min_length=5, max_length=5)(
+        Ensemble([real_model("luong"), past]), Batch.of(None, [[4, 5, 6]])
+    )
+    assert answers[0].weights is None
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_attention_to_a_past_is_never_taken_for_attention_to_a_source(steps):
+    past = real_model("luong", **{"decoder.context": "past", "decoder.include_current": True})
+    for model in (past, Ensemble([past, past])):
+        (answers,) = Greedy(min_length=steps - 1, max_length=steps)(model, Batch.of(None, [[4]]))
+        assert not answers[0].on_source
+        assert answers[0].weights.shape == (len(answers[0].token_log_probs),) * 2

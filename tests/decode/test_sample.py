@@ -9,8 +9,11 @@ import torch
 
 from seqloom import Batch
 from seqloom.batch import END, START
+from seqloom.decode.greedy import Greedy
 from seqloom.decode.sample import Sample
-from tests.decode.plain import BY_HAND, CONTENT, TableModel, drawn, log_probs
+from seqloom.errors import OptionError
+from seqloom.registry import build
+from tests.decode.plain import BY_HAND, CONTENT, TableModel, drawn, log_probs, real_model
 
 ALONE = Batch.of(None, [[0]])
 
@@ -112,3 +115,24 @@ def test_a_sample_keeps_its_numbers_whoever_else_goes_on():
     in_company, _ = search(model, Batch.of(None, [[0], [1]]))
     assert [h.tokens for h in alone] == [h.tokens for h in in_company]
     assert len({len(h.tokens) for h in alone}) > 3
+
+
+def test_the_lowest_temperature_draws_the_likeliest():
+    model, batch = real_model("luong").float(), Batch.of(None, [[4, 5, 6], [7]])
+    greedy, sampled = (search(model, batch) for search in (Greedy(), Sample(temperature=1e-6)))
+    assert [best.tokens for best, *_ in sampled] == [best.tokens for best, *_ in greedy]
+
+
+@pytest.mark.parametrize(
+    "search",
+    [
+        {"name": "sample", "temperature": math.inf},
+        {"name": "sample", "temperature": 1e-40},
+        {"name": "mbr", "temperature": math.nan},
+        {"name": "beam", "coverage": math.inf},
+        {"name": "diverse", "diversity": math.inf},
+    ],
+)
+def test_what_gives_no_number_is_refused(search):
+    with pytest.raises(OptionError, match=r"finite number|greater than or equal"):
+        build("search", search)

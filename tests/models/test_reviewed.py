@@ -5,6 +5,7 @@ import torch
 
 from seqloom import Batch, Recurrent, build_model, parts
 from seqloom.errors import InputError, OptionError, SizeError
+from seqloom.models.describe import complete_options
 from seqloom.nn.outputs.cross_entropy import linear_cross_entropy
 from seqloom.nn.positions import sinusoids
 
@@ -117,8 +118,9 @@ def test_a_batch_may_have_no_target_yet():
         build_model("attention-lm", target_vocabulary=9, size=4).prepare(batch)
 
 
-def test_rows_that_are_no_beams_of_the_sentences_are_refused():
-    model = build_model("luong", source_vocabulary=9, target_vocabulary=9, size=4)
+@pytest.mark.parametrize("preset", ["luong", "cho", "transformer"])
+def test_rows_that_are_no_beams_of_the_sentences_are_refused(preset):
+    model = build_model(preset, source_vocabulary=9, target_vocabulary=9, size=4)
     memory = model.prepare(Batch.of(sources=[[4, 5], [6]]))
     state = model.start(memory).select(torch.tensor([0, 0, 1]))
     with pytest.raises(SizeError, match="3 rows can't be beams of 2 sentences"):
@@ -128,3 +130,43 @@ def test_rows_that_are_no_beams_of_the_sentences_are_refused():
 def test_a_forget_bias_without_a_forget_gate_is_refused():
     with pytest.raises(OptionError, match="forget_bias has no use"):
         Recurrent(3, 4, cell={"name": "lstm", "forget_gate": False, "forget_bias": 0.0})
+
+
+@pytest.mark.parametrize("vocabulary", [0, 3])
+def test_a_vocabulary_without_room_for_special_symbols_is_refused(vocabulary):
+    with pytest.raises(SizeError, match=f"vocabulary of {vocabulary} symbols has no room"):
+        build_model("luong", source_vocabulary=9, target_vocabulary=vocabulary, size=4)
+
+
+def test_a_summary_that_nothing_reads_is_refused():
+    with pytest.raises(OptionError, match="summary='mean' has no use"):
+        build_model("luong", source_vocabulary=9, target_vocabulary=9, size=4, settings={"encoder.summary": "mean"})
+
+
+def test_an_attention_of_a_part_of_ones_own_is_its_own():
+    """It was taken for that of a recurrent decoder, whose context was asked for."""
+
+    class Mine:
+        """Attends."""
+
+        def __init__(self, *, attention: dict | None = None) -> None: ...
+
+    assert complete_options("encoder 'mine'", Mine, {"attention": {"a": 1}}) == {"attention": {"a": 1}}
+
+
+def test_noise_is_drawn_only_for_what_is_fed_back(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        "seqloom.nn.dropout.noise", lambda shape, p, like: drawn.append(shape) or like.new_ones(shape)
+    )
+    for preset, shapes in (("bahdanau", [(2, 3, 4)]), ("luong", [(2, 3, 4)])):
+        model = build_model(
+            preset,
+            source_vocabulary=9,
+            target_vocabulary=9,
+            size=4,
+            settings={"decoder.dropout": 0.5, "decoder.layers": 1, "encoder.layers": 1},
+        ).train()
+        drawn.clear()
+        model.loss(Batch.of([[4, 5], [6, 7]], [[4, 5], [6, 7]]))
+        assert [tuple(shape) for shape in drawn] == shapes

@@ -62,8 +62,9 @@ class Ensemble:
             first.values,
             first.mask,
             longest=min((one.longest for one in members if one.longest is not None), default=None),
+            on_source=first.on_source,
             members=tuple(members),
-            same_steps=isinstance(batch, Batch),
+            same_steps=isinstance(batch, Batch) and len({one.on_source for one in members}) == 1,
         )
 
     def start(self, memory: Memory) -> State:
@@ -72,39 +73,39 @@ class Ensemble:
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
         """A step of every model; its features are log-probabilities already, R V."""
-        log_probs, weights, states = [], [], []
-        for m, (model, one) in enumerate(self._each(memory)):
-            step = model.step(last, _of(state, m), one)
-            log_probs.append(model.output.log_probs(step, one))
-            weights.append(step.weights)
-            states.append(step.state)
-        return Step(self._mean(log_probs), _mean_weights(weights, memory), _together(states))
+        steps = [model.step(last, _of(state, m), one) for m, (model, one) in enumerate(self._each(memory))]
+        weights_RS = _mean_weights([step.weights for step in steps], memory)
+        return Step(self._mean(steps, memory), weights_RS, _together([step.state for step in steps]))
 
     def __call__(self, inputs: Tensor, memory: Memory, *, weights: bool) -> Decoded:
         """All steps of a known target; the features are log-probabilities already, B T V."""
-        log_probs, seen = [], []
-        for model, one in self._each(memory):
-            decoded = model(inputs, one, weights=weights)
-            flat = None if decoded.weights is None else decoded.weights.flatten(0, 1)
-            # The steps of a sentence are to the output what its beams are: adjacent rows with one memory.
-            log_probs_RV = model.output.log_probs(Step(decoded.features.flatten(0, 1), flat, State()), one)
-            log_probs.append(log_probs_RV.view(*inputs.shape[:2], -1))
-            seen.append(decoded.weights)
-        return Decoded(self._mean(log_probs), _mean_weights(seen, memory))
+        decoded = [model(inputs, one, weights=weights) for model, one in self._each(memory)]
+        # The steps of a sentence are to the output what its beams are: adjacent rows with one memory.
+        steps = [Step(f.flatten(0, 1), None if w is None else w.flatten(0, 1), State()) for f, w in decoded]
+        log_probs_BTV = self._mean(steps, memory).view(*inputs.shape[:2], -1)
+        return Decoded(log_probs_BTV, _mean_weights([w for _, w in decoded], memory))
 
     def _each(self, memory: Memory) -> Iterator[tuple[Member, Memory]]:
         """Every model with its own memory."""
         assert isinstance(memory, Memories)
         return zip(self.models, memory.members, strict=True)
 
-    def _mean(self, log_probs: list[Tensor]) -> Tensor:
-        sizes = {one.shape[-1] for one in log_probs}
-        if len(sizes) > 1:
-            raise SizeError(f"target vocabularies of {sorted(sizes)} tokens: an ensemble's models must share one")
-        stacked = torch.stack(log_probs)
+    def _mean(self, steps: Sequence[Step], memory: Memory) -> Tensor:
+        """The log-probabilities of all models together, R V; of two models' at a time, as they may be large."""
+        sum_RV: Tensor | None = None
+        for step, (model, one) in zip(steps, self._each(memory), strict=True):
+            log_probs_RV = model.output.log_probs(step, one)
+            if sum_RV is None:
+                sum_RV = log_probs_RV
+                continue
+            sizes = sum_RV.shape[1], log_probs_RV.shape[1]
+            if len(set(sizes)) > 1:
+                raise SizeError(f"target vocabularies of {sorted(sizes)} tokens: an ensemble's models must share one")
+            sum_RV = sum_RV.logaddexp(log_probs_RV) if self.average == "probabilities" else sum_RV + log_probs_RV
+        assert sum_RV is not None
         if self.average == "probabilities":
-            return stacked.logsumexp(0) - math.log(len(log_probs))
-        return torch.log_softmax(stacked.mean(0), -1)
+            return sum_RV - math.log(len(self.models))
+        return torch.log_softmax(sum_RV / len(self.models), -1)
 
 
 class EnsembleOutput:
@@ -132,7 +133,7 @@ class EnsembleOutput:
 class Memories(Memory):
     """The memories of several models; itself it shows the first one's source.
 
-    same_steps: whether all of them read the same batch, so that their attention is on the same steps.
+    same_steps: whether the attention of all is on the same steps: those of one source, or of their past.
     """
 
     members: tuple[Memory, ...] = ()

@@ -2,17 +2,15 @@
 
 from collections import Counter
 from dataclasses import replace
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
 from seqloom.decode.hypothesis import Hypothesis
 from seqloom.decode.lengths import Ratio
 from seqloom.decode.masks import Masks
 from seqloom.decode.noise import Seed
 from seqloom.decode.protocol import Searched
-from seqloom.decode.sample import Mass, Sample
+from seqloom.decode.sample import Mass, Sample, Temperature
 from seqloom.decode.search import Asked, Read
 from seqloom.decode.utility import Utility, by_function, by_metric, check_text, ngram_f
 from seqloom.errors import OptionError
@@ -47,7 +45,7 @@ class Mbr(Sample):
         n_best: Count = 1,
         samples: Count = 32,
         seed: Seed = 0,
-        temperature: Annotated[float, Field(gt=0)] = 1.0,
+        temperature: Temperature = 1.0,
         top_k: Count | None = None,
         top_p: Mass | None = None,
         typical_p: Mass | None = None,

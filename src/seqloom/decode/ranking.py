@@ -8,7 +8,7 @@ from torch import Tensor
 from seqloom.errors import OptionError
 
 NormalisationName = Literal["none", "average", "wu"]
-NotNegative = Annotated[float, Field(ge=0)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 N = TypeVar("N", float, Tensor)
 
 

@@ -14,6 +14,8 @@ from seqloom.decode.walk import Choice, Rows
 from seqloom.registry import Count, Natural, register
 
 Mass = Annotated[float, Field(gt=0, le=1)]
+Temperature = Annotated[float, Field(ge=1e-6, allow_inf_nan=False)]
+"""So that what is divided by it stays a number; colder than that nothing is drawn but the likeliest."""
 """A share of probability."""
 
 
@@ -48,7 +50,7 @@ class Sample(Search):
         *,
         samples: Count = 1,
         seed: Seed = 0,
-        temperature: Annotated[float, Field(gt=0)] = 1.0,
+        temperature: Temperature = 1.0,
         top_k: Count | None = None,
         top_p: Mass | None = None,
         typical_p: Mass | None = None,

@@ -95,9 +95,9 @@ class Search:
                 masks=masks,
                 weights=weights,
             )
-            mask_BS = walk.memory.mask
+            memory = walk.memory  # of all sentences, as long as they are all there
             trail = walk.run()
         formula = self.formula or self.ranking.formula
         if masks.repetition_penalty != 1:
             formula += ", log_prob after the repetition penalty"
-        return trail.hypotheses(self.n_best, formula, mask_BS)
+        return trail.hypotheses(self.n_best, formula, memory)

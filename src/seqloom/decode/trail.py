@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seqloom.decode.hypothesis import Hypothesis
+from seqloom.nn.memory import Memory
 
 
 class Nodes(NamedTuple):
@@ -62,14 +63,13 @@ class Trail:
         for sentence, node, total, value in zip(*(column.tolist() for column in columns_E), strict=True):
             self.endings[sentence].append(Ending(step, node, total, value, finished))
 
-    def hypotheses(self, n_best: int, formula: str, mask_BS: Tensor) -> list[list[Hypothesis]]:
+    def hypotheses(self, n_best: int, formula: str, memory: Memory) -> list[list[Hypothesis]]:
         """The best answers of every sentence: finished ones first, by value among these, and of equals by total."""
         best = [sorted(one, key=lambda e: (not e.finished, -e.value, -e.total))[:n_best] for one in self.endings]
-        on_source = mask_BS.shape[1] > 0 and self._widths == {mask_BS.shape[1]}
-        tokens, log_probs, weights = self._read([end for one in best for end in one], mask_BS.device)
+        tokens, log_probs, weights = self._read([end for one in best for end in one], memory.mask.device)
         answers: list[list[Hypothesis]] = []
         e = 0
-        for one, S in zip(best, mask_BS.sum(1).tolist(), strict=True):
+        for one, S in zip(best, memory.mask.sum(1).tolist(), strict=True):
             answers.append([])
             for end in one:
                 n = end.step + 1
@@ -80,18 +80,13 @@ class Trail:
                         value=end.value,
                         formula=formula,
                         token_log_probs=log_probs[e][:n],
-                        weights=None if weights is None else weights[e, :n, : S if on_source else n].clone(),
+                        weights=None if weights is None else weights[e, :n, : S if memory.on_source else n].clone(),
                         finished=end.finished,
-                        on_source=on_source,
+                        on_source=memory.on_source,
                     )
                 )
                 e += 1
         return answers
-
-    @property
-    def _widths(self) -> set[int]:
-        """How many weights attention had, at any step: always one per step of the source, or ever more on a past."""
-        return {nodes.weights_RS.shape[1] for nodes in self.steps if nodes.weights_RS is not None}
 
     def _read(
         self, endings: list[Ending], device: torch.device
@@ -110,7 +105,7 @@ class Trail:
         tokens_ET, log_probs_ET = (torch.stack(steps[::-1], 1).tolist() for steps in (tokens, log_probs))
         if not weights:
             return tokens_ET, log_probs_ET, None
-        widest = max(*self._widths, len(weights))
+        widest = max(*(w.shape[1] for w in weights), len(weights))  # those on a past grow with it
         return (
             tokens_ET,
             log_probs_ET,

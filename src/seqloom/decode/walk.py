@@ -174,7 +174,7 @@ class Walk:
 
     def _cover(self, weights_RS: Tensor | None) -> None:
         """Add this step's attention to what every row has read of the source."""
-        if weights_RS is None or weights_RS.shape[1] != self.past["covered"].shape[1] or not weights_RS.shape[1]:
+        if weights_RS is None or not self.memory.on_source:
             what = "no attention" if weights_RS is None else "attention, but not to a source"
             raise OptionError(
                 f"coverage={self.ranking.coverage:g} weighs how much of its source an answer attended to, and this "

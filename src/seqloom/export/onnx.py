@@ -61,7 +61,11 @@ def export(model: Autoregressive, folder: Path) -> None:
         step = _OneStep(model, list(state), list(memory))
         given = {"last": beams, **state, **memory}
         _write(step, given, list(step.named(*given.values())), folder / "step.onnx")
-    limits = {"longest_source": model.encoder.longest, "longest_answer": model.decoder.longest}
+    limits = {
+        "longest_source": model.encoder.longest,
+        "longest_answer": model.decoder.longest,
+        "on_source": "values" in model.decoder.reads,
+    }
     (folder / LIMITS).write_text(json.dumps(limits) + "\n", encoding="utf-8")
 
 
@@ -218,6 +222,7 @@ class OnnxModel:
         limits = json.loads((folder / LIMITS).read_text(encoding="utf-8"))
         self.longest_source: int | None = limits["longest_source"]
         self.longest_answer: int | None = limits["longest_answer"]
+        self.on_source: bool = limits["on_source"]
 
     def eval(self) -> "OnnxModel":
         """It is always in use, never in training."""
@@ -232,7 +237,7 @@ class OnnxModel:
         first = {name: tensor for name, tensor in made.items() if name.startswith(FIRST)}
         memory = _memory({name: made[name] for name in made.keys() - first.keys()} | {"mask": batch.source_mask})
         memory.keys.update(first)
-        return replace(memory, longest=self.longest_answer)
+        return replace(memory, longest=self.longest_answer, on_source=self.on_source)
 
     def start(self, memory: Memory) -> State:
         """The state before the first step."""

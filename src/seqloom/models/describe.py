@@ -6,10 +6,9 @@ from typing import Any
 
 from seqloom.errors import unknown
 from seqloom.models.build import ADJUSTED, MODELS, adjusted
+from seqloom.models.decoders.wiring import ATTENDING
 from seqloom.nn.attention import Attention
 from seqloom.registry import KINDS, check, find, options, split
-
-ATTENDING = ("previous", "current", "past")
 
 
 def complete(description: Mapping[str, Any], *, size: int, dropout: float | None) -> dict[str, Any]:
@@ -43,11 +42,13 @@ def complete_options(where: str, part: type, given: Mapping[str, Any]) -> dict[s
     """All options of a class, as given or by default."""
     check(where, part, given)
     completed: dict[str, Any] = {}
-    for option, parameter in options(part).items():
+    known = options(part)
+    context = given.get("context", known["context"].default) if "context" in known else None
+    for option, parameter in known.items():
         value = deepcopy(given.get(option, parameter.default))
         if option in KINDS and value is not None:
             value = complete_part(option, value)
-        elif option == "attention" and given.get("context", options(part)["context"].default) in ATTENDING:
+        elif option == "attention" and context in ATTENDING:
             value = complete_options("attention", Attention, value or {})
         completed[option] = list(value) if isinstance(value, tuple) else value
     return completed

@@ -82,7 +82,14 @@ class EncoderDecoder(Autoregressive):
         values_BSH = reverse(encoded.values, mask) if self.source.reverse else encoded.values
         keys = self.decoder.prepare(values_BSH)
         return Memory(
-            values_BSH, mask, keys, encoded.summary, encoded.final, batch.source, longest=self.decoder.longest
+            values_BSH,
+            mask,
+            keys,
+            encoded.summary,
+            encoded.final,
+            batch.source,
+            longest=self.decoder.longest,
+            on_source="values" in self.decoder.reads,
         )
 
     def start(self, memory: Memory) -> State:

@@ -36,7 +36,7 @@ class LanguageModel(Autoregressive):
         B = len(batch.target_mask)
         parameter = next(self.parameters())
         mask_BS = batch.target_mask.new_zeros(B, 0)
-        return Memory(parameter.new_zeros(B, 0, 0), mask_BS, longest=self.decoder.longest)
+        return Memory(parameter.new_zeros(B, 0, 0), mask_BS, longest=self.decoder.longest, on_source=False)
 
     def start(self, memory: Memory) -> State:
         return self.decoder.start(memory, None)

@@ -21,6 +21,8 @@ class Embedding(nn.Embedding):
     """
 
     def __init__(self, vocabulary: int, size: int) -> None:
+        if vocabulary <= UNKNOWN:
+            raise SizeError(f"a vocabulary of {vocabulary} symbols has no room for PAD, START, END and UNKNOWN")
         super().__init__(vocabulary, size, padding_idx=PAD)
         with torch.no_grad():
             self.weight.normal_(std=size**-0.5)

@@ -24,6 +24,7 @@ class Memory:
     final: for every layer of a recurrent encoder, the state after its last step, directions side by side.
     source: B S, the source's ids where it has any.
     longest: how many tokens an answer can have, where the decoder knows no more positions; None: any number.
+    on_source: whether weights of attention are on the source; a decoder may attend to its own past instead.
     """
 
     values: Tensor
@@ -33,6 +34,7 @@ class Memory:
     final: tuple[CellState, ...] | None = None
     source: Tensor | None = None
     longest: int | None = None
+    on_source: bool = True
 
     def __len__(self) -> int:
         """The number of sentences."""
@@ -81,12 +83,18 @@ class Decoded(NamedTuple):
 
 def by_sentence(rows_RX: Tensor, sentences: int) -> Tensor:
     """R … → B K …: the beams of a sentence side by side."""
-    if rows_RX.shape[0] % sentences:
-        raise SizeError(f"{len(rows_RX)} rows can't be beams of {sentences} sentences: each needs as many")
+    check_beams(rows_RX.shape[0], sentences)
     return rows_RX.view(sentences, -1, *rows_RX.shape[1:])
+
+
+def check_beams(rows: int, sentences: int) -> None:
+    """Refuse rows that can't be beams of sentences."""
+    if rows % sentences:
+        raise SizeError(f"{rows} rows can't be beams of {sentences} sentences: each needs as many")
 
 
 def for_rows(sentences_BX: Tensor, rows: int) -> Tensor:
     """B … → R …: what belongs to a sentence, for every one of its beams."""
     B, *rest = sentences_BX.shape
+    check_beams(rows, B)
     return sentences_BX[:, None].expand(B, rows // B, *rest).flatten(0, 1)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.nn.dropout import Dropout
+from seqloom.nn.memory import by_sentence
 from seqloom.nn.multihead import MultiHead
 from seqloom.nn.probe import Probe, silent, within
 
@@ -39,7 +40,7 @@ class Residual(nn.Module):
 
 
 class FeedForward(nn.Sequential):
-    """The position-wise network: W_2 φ(W_1 x + b_1) + b_2."""
+    """The position-wise network: W_2 dropout(φ(W_1 x + b_1)) + b_2."""
 
     def __init__(self, size: int, inner: int, activation: FeedForwardActivation, dropout: float) -> None:
         first, second = nn.Linear(size, inner), nn.Linear(inner, size)
@@ -117,7 +118,7 @@ class DecoderLayer(nn.Module):
         if self.cross_attention is not None and memory is not None:
             R, T, _ = x_RTH.shape
             # To attention, the beams of a sentence are further steps of its target: the memory is not copied.
-            y = self.cross_path.enter(x_RTH).view(memory[0].shape[0], -1, x_RTH.shape[2])
+            y = by_sentence(self.cross_path.enter(x_RTH), memory[0].shape[0]).flatten(1, 2)
             y, seen = self.cross_attention(y, *memory, weights=weights, probe=within(probe, "cross."))
             x_RTH = self.cross_path.join(x_RTH, y.view(R, T, -1))
             seen = None if seen is None else seen.view(R, T, -1)

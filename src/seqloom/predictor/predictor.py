@@ -95,7 +95,7 @@ class Predictor:
         for rows in _by_length(lengths, TOKENS):
             batch = self._batch(rows, [ids, *others], target_ids)
             scored = score(self.network, batch)
-            logs, right = scored.log_probs.tolist(), (scored.correct & scored.mask).sum(1).tolist()
+            logs, right = scored.log_probs.tolist(), scored.correct.sum(1).tolist()
             for row, log_probs, correct in zip(rows, logs, right, strict=True):
                 real = log_probs[: len(target_ids[row]) + 1]
                 scores[row] = Score(sum(real), self.tokenizers.target.tokens(target_ids[row]), real, int(correct))

@@ -216,7 +216,8 @@ class RecurrentDecoder(Decoder):
         products = LoopProducts(self.cells, self.readout, e_BTE, memory)
         steps: list[Wired] = []
         features: list[Tensor] = []
-        noise = self.dropout.over_steps((*e_BTE.shape[:2], self.output_size), e_BTE)
+        fed = self.wiring.input_feeding
+        noise = self.dropout.over_steps((*e_BTE.shape[:2], self.output_size), e_BTE) if fed else None
         for t, e_BE in enumerate(e_BTE.unbind(1)):
             products.t = t
             wired, state = self._advance(e_BE, products, state, memory, probe, f"[{t}]")

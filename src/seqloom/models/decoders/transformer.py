@@ -28,7 +28,8 @@ class TransformerDecoder(Decoder):
     norm: layer norm ``before`` or ``after`` each sub-layer.
     activation: of the position-wise network.
     positions: how a step knows where it is.
-    dropout: on every sub-layer, the weights of attention, and the sum of embedding and position.
+    dropout: on every sub-layer and within the position-wise network, on the weights of attention, and on the sum of
+        embedding and position.
     """
 
     def __init__(

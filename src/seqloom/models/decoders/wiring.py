@@ -10,6 +10,8 @@ from seqloom.nn.attention import Attention
 
 Context = Literal["none", "summary", "previous", "current", "past"]
 Into = Literal["cell", "above"]
+ATTENDING: tuple[Context, ...] = ("previous", "current", "past")
+"""Contexts that come from attention."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class Wiring:
     @property
     def attends(self) -> bool:
         """Whether the context comes from attention."""
-        return self.context in ("previous", "current", "past")
+        return self.context in ATTENDING
 
     @property
     def attends_after(self) -> bool:

@@ -57,6 +57,11 @@ class RecurrentEncoder(Encoder):
         self.final = StateShape(split("cell", cell)[0], self.recurrent.parts, layers, self.output_size)
 
     def check_read(self, reads: frozenset[str]) -> None:
+        if self.summary != "final" and "summary" not in reads:
+            raise OptionError(
+                f"encoder 'recurrent': summary={self.summary!r} has no use, as nothing reads a summary: leave it "
+                "out, or use another bridge or decoder"
+            )
         if self.summary == "backward" and reads == {"summary"}:
             raise OptionError(
                 "encoder 'recurrent': nothing reads its forward direction, as summary='backward' and the decoder "

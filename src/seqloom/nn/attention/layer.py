@@ -27,7 +27,7 @@ class Attention(nn.Module):
     score: how a query and a key are compared.
     normaliser: how scores become weights.
     key_layers, query_layers: how many learned layers make the keys (queries) from what is given; 0: they *are* that.
-    key_activation, query_activation: σ in k = σ(W h), on every such layer; None: k = W h.
+    key_activation, query_activation: σ in k = σ(W h + b), on every such layer; None: k = W h.
     size: width of such layers; by default the query's.
     """
 
