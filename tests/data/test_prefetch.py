@@ -72,6 +72,7 @@ def test_ctrl_c_ends_it():
         yield 1
         release.wait(10)
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background are deaf to it
     timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     items = Prefetch(stuck())
@@ -82,6 +83,7 @@ def test_ctrl_c_ends_it():
         release.set()
         items.close()
         timer.join()
+        signal.signal(signal.SIGINT, before)
     assert left() == 0
 
 
