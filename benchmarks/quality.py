@@ -25,7 +25,6 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,7 @@ class Case:
     tests: by the name of the test set.
     metrics: the first is what the case is about.
     seeds: one run for each.
-    first: only so many pairs of train.
+    some: only so many pairs of train.
     """
 
     name: str
@@ -58,7 +57,7 @@ class Case:
     tests: dict[str, Sequence[str]]
     metrics: Sequence[str]
     seeds: Sequence[int] = (1,)
-    first: int | None = None
+    some: int | None = None
 
 
 @dataclass(frozen=True)
@@ -108,17 +107,18 @@ def g2p(
     *,
     suffix: str = "",
     seeds: Sequence[int] = (1,),
-    first: int | None = None,
+    some: int | None = None,
 ) -> Case:
     """A language of SIGMORPHON 2021."""
     train, dev, test = ([f"g2p/{language}_{part}.tsv"] for part in ("train", "dev", "test"))
-    return Case(f"g2p/{language}{suffix}", recipe, train, dev, {"test": test}, ["wer", "ser"], seeds, first)
+    return Case(f"g2p/{language}{suffix}", recipe, train, dev, {"test": test}, ["wer", "ser"], seeds, some)
 
 
 CMUDICT = {part: [f"cmudict/eng_cmudict_{part}.tsv"] for part in ("train", "dev", "test")}
 CASES: list[Case | Mixture] = [
     *(g2p(language, seeds=THREE if language in ("dut", "fre", "kor") else (1,)) for language in MEDIUM),
     g2p("ice"),
+    g2p("ice", None, suffix="/default"),
     *(g2p(language, "g2p-transformer.yaml", suffix="/transformer") for language in ("dut", "fre")),
     multi30k("transformer", "multi30k-transformer.yaml", seeds=THREE),
     multi30k("additive", "multi30k-de-en.yaml"),
@@ -129,8 +129,8 @@ CASES: list[Case | Mixture] = [
     multi30k("none", "multi30k-none.yaml"),
     multi30k("additive", "multi30k-de-en.yaml", to="de"),
     g2p("fre", None, suffix="/default"),
-    g2p("fre", None, suffix="/default-1000", first=1000),
-    g2p("fre", None, suffix="/default-100", first=100),
+    g2p("fre", None, suffix="/default-1000", some=1000),
+    g2p("fre", None, suffix="/default-100", some=100),
     multi30k("default", None),
     Case("cmudict", "cmudict.yaml", CMUDICT["train"], CMUDICT["dev"], {"test": CMUDICT["test"]}, ["wer", "ser"]),
 ]  # fmt: skip
@@ -181,18 +181,18 @@ class Bench:
     def command(self, case: Case, seed: int) -> list[str]:
         """What trains a run."""
         recipe = [] if case.recipe is None else [str(RECIPES / case.recipe)]
-        train = self.files(case.train) if case.first is None else self.beginnings(case.train, case.first)
+        train = self.files(case.train) if case.some is None else self.parts(case.train, case.some)
         given = ["--train", *train, "--dev", *self.files(case.dev)]
         seeded = [] if case.recipe is None else ["--set", f"seed={seed}"]
         return ["train", *recipe, *given, *seeded, "--out", str(self.folder(case, seed))]
 
-    def beginnings(self, below: Sequence[str], lines: int) -> list[str]:
-        """Files with the first lines of files of the data folder."""
-        made = [self.runs / f"first-{lines}" / name for name in below]
+    def parts(self, below: Sequence[str], lines: int) -> list[str]:
+        """Files with some of the lines of files of the data folder, evenly from all of each: they may be sorted."""
+        made = [self.runs / f"some-{lines}" / name for name in below]
         for name, file in zip(self.files(below), made, strict=True):
+            every = Path(name).read_text(encoding="utf-8").splitlines(keepends=True)
             file.parent.mkdir(parents=True, exist_ok=True)
-            with open(name, encoding="utf-8") as source:
-                file.write_text("".join(islice(source, lines)), encoding="utf-8")
+            file.write_text("".join(every[n * len(every) // lines] for n in range(lines)), encoding="utf-8")
         return [str(file) for file in made]
 
     def files(self, below: Sequence[str]) -> list[str]:
