@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ from seqloom.train.checkpoint import (
     save_weights,
 )
 from seqloom.train.clipping import clip
+from seqloom.train.clock import Clock
 from seqloom.train.display import Display, Judged, Progress
 from seqloom.train.folder import Lines, RunFolder
 from seqloom.train.interrupt import Interrupts
@@ -106,7 +107,7 @@ class Loop:
         self.cut_back()
         if self.config.tensorboard:
             self.board = open_tensorboard(self.folder, self.standing.update)
-        clock = Clock(self)
+        clock = Clock(self.standing.update)
         with Prefetch(self.portions()) as portions:
             while True:
                 if self.evaluation_is_due():
@@ -236,15 +237,15 @@ class Loop:
 
     # -- logging
 
-    def log(self, clock: "Clock", waited: float) -> None:
+    def log(self, clock: Clock, waited: float) -> None:
         """A line of what was learned, a line of how fast, and the display."""
         standing = self.standing
         loss, plain_loss = standing.loss / standing.tokens, standing.plain_loss / standing.tokens
         rate = self.optimiser.param_groups[0]["lr"]
         gold = {} if self.sampling is None else {"gold": self.sampling.share(standing.update)}
         self.metrics.append({"update": standing.update, "epoch": standing.epoch, "loss": loss, "rate": rate, **gold})
-        lap = clock.lap(waited)
-        speed = lap.tokens / lap.seconds
+        lap = clock.lap(standing.update, waited)
+        speed, left = lap.tokens / lap.seconds, (self.updates - standing.update) * clock.per_update
         self.timing.append(
             {
                 "update": standing.update,
@@ -255,7 +256,7 @@ class Loop:
         )
         self._board({"train/loss": loss, "train/rate": rate, "train/tokens_per_second": speed})
         self.display.progress(
-            Progress(standing.epoch, standing.update, self.updates, loss, plain_loss, rate, speed, lap.left)
+            Progress(standing.epoch, standing.update, self.updates, loss, plain_loss, rate, speed, left)
         )
         standing.loss, standing.plain_loss, standing.tokens = 0.0, 0.0, 0
 
@@ -307,49 +308,6 @@ class Loop:
         standing["best"] = [tuple(kept) for kept in standing["best"]]
         self.standing = Standing(**standing)
         return True
-
-
-class Lap(NamedTuple):
-    """What was done between two reports: seconds, those of them waited for batches, tokens; and seconds left."""
-
-    seconds: float
-    waited: float
-    tokens: int
-    left: float
-
-
-class Clock:
-    """Time spent on updates, between reports.
-
-    tokens: what was learned in it; not the loop's own count, which goes back beyond where a run was resumed.
-    """
-
-    def __init__(self, loop: Loop) -> None:
-        self.loop = loop
-        self.last = time.monotonic()
-        self.waited = 0.0
-        self.tokens = 0
-        self.update = loop.standing.update
-        self.per_update = 0.0
-
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        """What happens within is no training."""
-        start = time.monotonic()
-        yield
-        self.last += time.monotonic() - start
-
-    def lap(self, waited: float) -> Lap:
-        """What was done since the last report; waited: for batches, all in all."""
-        now = time.monotonic()
-        seconds = now - self.last
-        done = self.loop.standing.update - self.update
-        per_update = seconds / max(1, done)
-        self.per_update = 0.7 * self.per_update + 0.3 * per_update if self.per_update else per_update
-        left = (self.loop.updates - self.loop.standing.update) * self.per_update
-        lap = Lap(seconds, waited - self.waited, self.tokens, left)
-        self.last, self.waited, self.tokens, self.update = now, waited, 0, self.loop.standing.update
-        return lap
 
 
 def batching(corpus: Corpus, config: TrainConfig, seed: int) -> Batching:
