@@ -81,10 +81,10 @@ def test_everything_is_chosen(pairs):
     assert None not in config.train.model_dump(exclude={"batch_tokens", "batch_sentences", "sampling"}).values()
 
 
-def test_more_data_gets_a_larger_model_and_less_dropout():
+def test_more_data_gets_a_larger_model_and_larger_batches():
     assert [row.size for row in TABLE] == sorted(row.size for row in TABLE)
-    assert [row.dropout for row in TABLE] == sorted((row.dropout for row in TABLE), reverse=True)
-    assert [row.epochs for row in TABLE] == sorted((row.epochs for row in TABLE), reverse=True)
+    batches = [row.batch_sentences or row.batch_tokens for row in TABLE]
+    assert batches == sorted(batches)
 
 
 @pytest.mark.parametrize(
