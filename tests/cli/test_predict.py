@@ -40,6 +40,11 @@ def runs(tmp_path_factory):
         "reads letters": {**BPE, "data.source": "character", "model.preset": "luong"},
         "blind": {**BPE, "model.preset": "sutskever"},
         "letters": {"data.source": "character", "data.target": "character"},
+        "short": {
+            "data.source": "character",
+            "model.preset": "transformer",
+            "model.encoder.positions": {"name": "learned", "longest": 20},
+        },
     }.items():
         seqloom.fit(PAIRS, dev=PAIRS[:4], size=16, settings={**QUICK, **settings}, out=folder / name, quiet=True)
     return folder
@@ -295,6 +300,11 @@ def test_what_can_not_be_done_is_named_by_its_line(asked, says, predict, tmp_pat
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     with pytest.raises(InputError, match=rf"^{path}, line 4: .*{says}"):
         predict("--input", str(path), "--max-length", "20")
+
+
+def test_a_source_behind_the_last_learned_position_is_named_by_its_line(predict):
+    with pytest.raises(InputError, match=r"line 2: a source of 21 tokens is too long.* knows 20 positions"):
+        predict(of=("short",), given=f"red cat\n{'x' * 21}\n")
 
 
 def test_options_that_are_not_a_commands_own_are_set_apart():

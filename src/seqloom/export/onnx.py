@@ -62,7 +62,7 @@ def export(model: Autoregressive, folder: Path) -> None:
         given = {"last": beams, **state, **memory}
         _write(step, given, list(step.named(*given.values())), folder / "step.onnx")
     limits = {
-        "longest_source": model.encoder.longest,
+        "longest_source": model.longest_source,
         "longest_answer": model.decoder.longest,
         "on_source": "values" in model.decoder.reads,
     }

@@ -20,6 +20,11 @@ class Autoregressive(nn.Module):
     decoder: Decoder
     output: Output
 
+    @property
+    def longest_source(self) -> int | None:
+        """How many tokens a source can have, where the encoder knows no more positions; None: any number."""
+        return None
+
     def prepare(self, batch: Batch, *, probe: Probe = silent) -> Memory:
         """All that is fixed for the batch's sources, made once."""
         raise NotImplementedError

@@ -71,6 +71,10 @@ class EncoderDecoder(Autoregressive):
             )
         self.source.embedding = self.output.embedding
 
+    @property
+    def longest_source(self) -> int | None:
+        return self.encoder.longest
+
     def prepare(self, batch: Batch, *, probe: Probe = silent) -> Memory:
         if batch.source is None or batch.source_mask is None:
             raise InputError("an encoder–decoder needs a source, and this batch has none")

@@ -12,7 +12,7 @@ from seqloom.data.tokenizers import Cutter, Tokenizer, Tokenizers
 from seqloom.decode import Hypothesis, Search
 from seqloom.decode.ensemble import Batches, Ensemble
 from seqloom.decode.score import score
-from seqloom.errors import SizeError
+from seqloom.errors import SentenceError, SizeError
 from seqloom.metrics import Answers
 from seqloom.predictor.alignment import word_numbers
 from seqloom.predictor.answer import BLANK, Answer, Score
@@ -138,6 +138,8 @@ class Predictor:
             if not source.strip() or not all(ids[row] for ids in read):  # for one of them it is blank: for all
                 for ids in read:
                     ids[row] = []
+        for network, all_ids in zip(self.networks, read if self.readers else read * len(self.networks), strict=True):
+            _check_lengths(all_ids, network.longest_source)
         return read
 
     def _batch(
@@ -147,6 +149,17 @@ class Predictor:
         chosen = None if targets is None else [targets[row] for row in rows]
         batches = [Batch.of(chosen, [ids[row] for row in rows]).to(self.device) for ids in read]
         return batches if self.readers else batches[0]
+
+
+def _check_lengths(sources: Sequence[list[int]], longest: int | None) -> None:
+    """Refuse the first source that goes on behind the last position that a network has learned."""
+    for number, ids in enumerate(sources):
+        if longest is not None and len(ids) > longest:
+            raise SentenceError(
+                f"a source of {len(ids)} tokens is too long, as the model knows {longest} positions: "
+                "make it shorter, or train with positions: {name: learned, longest: …}, or with sinusoidal ones",
+                number,
+            )
 
 
 def _by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
