@@ -90,7 +90,9 @@ class Record:
     machine: str
 
 
-def multi30k(name: str, recipe: str | None, *, to: str = "en", seeds: Sequence[int] = (1,)) -> Case:
+def multi30k(
+    name: str, recipe: str | None, *, to: str = "en", seeds: Sequence[int] = (1,), some: int | None = None
+) -> Case:
     """A case of Multi30k between German and English."""
     languages = ("de", "en") if to == "en" else ("en", "de")
 
@@ -98,7 +100,8 @@ def multi30k(name: str, recipe: str | None, *, to: str = "en", seeds: Sequence[i
         return [f"multi30k/{part}.{language}" for language in languages]
 
     tests = {part: files(f"{part}_flickr") for part in ("test_2016", "test_2018")}
-    return Case(f"multi30k-{'-'.join(languages)}/{name}", recipe, files("train"), files("val"), tests, [BLEU], seeds)
+    name = f"multi30k-{'-'.join(languages)}/{name}"
+    return Case(name, recipe, files("train"), files("val"), tests, [BLEU], seeds, some)
 
 
 def g2p(
@@ -127,11 +130,13 @@ CASES: list[Case | Mixture] = [
         [("multi30k-de-en/transformer", 1), ("multi30k-de-en/transformer", 2), ("multi30k-de-en/additive", 1)],
     ),
     multi30k("none", "multi30k-none.yaml"),
-    multi30k("additive", "multi30k-de-en.yaml", to="de"),
+    multi30k("default", None, to="de"),
     g2p("fre", None, suffix="/default"),
     g2p("fre", None, suffix="/default-1000", some=1000),
     g2p("fre", None, suffix="/default-100", some=100),
     multi30k("default", None),
+    multi30k("default-1000", None, some=1000),
+    multi30k("default-100", None, some=100),
     Case("cmudict", "cmudict.yaml", CMUDICT["train"], CMUDICT["dev"], {"test": CMUDICT["test"]}, ["wer", "ser"]),
 ]  # fmt: skip
 BY_NAME = {case.name: case for case in CASES if isinstance(case, Case)}

@@ -1,18 +1,19 @@
 """How soon a model is good: minutes of training until BLEU on dev reaches a goal, beside JoeyNMT 2.3.0.
 
 Multi30k, German to English; the model, its sizes and the pieces of its vocabulary are those of ``train_corpus.py``.
-Both toolkits read the same pieces, 64 sentences a batch, with the same dropout, Adam at the same constant rate and
-the same clipping, and both answer dev greedily after every so many updates. What is judged is the same, too:
-sacreBLEU's BLEU of the pieces joined to words. How soon a model finds where to attend depends on the rate, so there
-is a case for each of several: neither toolkit has to run at the one that suits the other.
+Both toolkits read the same pieces, as many sentences a batch, with the same dropout, Adam at the same constant rate
+and the same clipping, and both answer dev greedily after every so many updates. What is judged is the same, too:
+sacreBLEU's BLEU of the pieces joined to words. Each begins with the weights that it draws when nothing is said. How
+soon a model finds where to attend depends on the batches and the rate, so there is a case for each of several:
+neither toolkit has to run with those that suit the other.
 
 The clock runs from the start of the process to the end of the evaluation that reached the goal: imports, reading,
 training, and every evaluation on the way. In each round the toolkits have their turn, one at a time; round i has
 seed i, and every other round goes backwards. A figure is the median over the rounds. Results are written after every
 case.
 
-    .venv/bin/python benchmarks/time_to_quality.py DATA                    # an hour or more a round
-    .venv/bin/python benchmarks/time_to_quality.py DATA --rates 2e-3 --out trial
+    .venv/bin/python benchmarks/time_to_quality.py DATA                    # half an hour or more a round
+    .venv/bin/python benchmarks/time_to_quality.py DATA --batches 32 --rates 2e-3 --out trial
 """
 
 import argparse
@@ -23,6 +24,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any, ClassVar
@@ -43,6 +45,7 @@ class Race(Row):
 
     case: str
     peer: str
+    batch: int
     rate: float
     goal: float
     ours_minutes: float
@@ -52,13 +55,22 @@ class Race(Row):
     peer_updates: float
 
     columns: ClassVar[Mapping[str, str]] = {
-        "case": "", "peer": "", "rate": "g", "BLEU": ".1f", "ours, min": ".1f", "peer’s, min": ".1f", "ratio": ".2f",
-        "our updates": ",.0f", "peer’s updates": ",.0f",
+        "case": "", "peer": "", "batch": "d", "rate": "g", "BLEU": ".1f", "ours, min": ".1f",
+        "peer’s, min": ".1f", "ratio": ".2f", "our updates": ",.0f", "peer’s updates": ",.0f",
     }  # fmt: skip
 
 
 def race(
-    data: Path, *, rate: float, goal: float, every: int, most: int, rounds: int, threads: int, console: Console
+    data: Path,
+    *,
+    batch: int,
+    rate: float,
+    goal: float,
+    every: int,
+    most: int,
+    rounds: int,
+    threads: int,
+    console: Console,
 ) -> Race:
     """The record; ``most``: updates after which a toolkit has failed."""
     updates: dict[str, list[int]] = {"seqloom": [], "joeynmt": []}
@@ -78,7 +90,7 @@ def race(
                     "train",
                     corpus=str(corpus),
                     folder=f"{folder}/run",
-                    sizes=CASES[0].sizes | {"rate": rate},
+                    sizes=CASES[0].sizes | {"batch": batch, "rate": rate},
                     seed=number + 1,
                     goal=goal,
                     every=every,
@@ -86,7 +98,7 @@ def race(
                 )
             minutes = (time.monotonic() - begin) / 60
             shown = ", ".join(f"{bleu:.1f}" for bleu in reached["bleu"])
-            which = f"rate {rate:g}, round {number + 1}: {name}"
+            which = f"batches of {batch}, rate {rate:g}, round {number + 1}: {name}"
             console.print(f"{which} {minutes:.1f} minutes, {reached['updates']} updates: {shown}")
             if reached["bleu"][-1] < goal:
                 raise RuntimeError(f"{name} did not reach {goal} BLEU in {most} updates")
@@ -102,6 +114,7 @@ def race(
     return Race(
         "multi30k-de-en",
         PEER,
+        batch,
         rate,
         goal,
         round(ours, 2),
@@ -116,7 +129,8 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description="Minutes of training until dev BLEU reaches a goal.")
     parser.add_argument("data", type=Path, help="folder with multi30k/{train,val}.{de,en}")
-    parser.add_argument("--rates", type=float, nargs="+", default=[1e-3, 2e-3], help="of learning (%(default)s)")
+    parser.add_argument("--batches", type=int, nargs="+", default=[32, 64], help="sentences (%(default)s)")
+    parser.add_argument("--rates", type=float, nargs="+", default=[2e-3], help="of learning (%(default)s)")
     parser.add_argument("--goal", type=float, default=25.0, help="BLEU on dev (%(default)s)")
     parser.add_argument("--every", type=int, default=200, help="updates between evaluations (%(default)s)")
     parser.add_argument("--most", type=int, default=10_000, help="updates, then it has failed (%(default)s)")
@@ -125,10 +139,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results (%(default)s)")
     options = parser.parse_args()
     records: list[Race] = []
-    for rate in options.rates:
+    for batch, rate in product(options.batches, options.rates):
         records.append(
             race(
                 options.data,
+                batch=batch,
                 rate=rate,
                 goal=options.goal,
                 every=options.every,

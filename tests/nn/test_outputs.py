@@ -23,7 +23,7 @@ both_ways = pytest.mark.parametrize("tied", [False, True], ids=["separate", "tie
 def made(**options):
     torch.manual_seed(1)
     output = build("output", {"name": "tokens", "size": H, **options}, V)
-    output.attach(H)
+    output.attach(H, 1.0)
     return shaken(output)
 
 
@@ -131,7 +131,7 @@ def test_tied_weights_are_the_embeddings():
 def test_tied_embeddings_must_have_the_size_of_the_features():
     output = build("output", {"name": "tokens", "size": H, "tied": True}, V)
     with pytest.raises(SizeError, match="size 4 can't read features of size 5"):
-        output.attach(5)
+        output.attach(5, 1.0)
 
 
 def test_shift_puts_start_first_and_feeds_no_end():

@@ -15,7 +15,7 @@ Deviation = Annotated[float, Field(ge=0)]
 
 
 class Embedding(nn.Embedding):
-    """One learned vector per symbol of a vocabulary, with a variance of 1/size.
+    """One learned vector per symbol of a vocabulary, at first with a variance of 1/size.
 
     PAD's is zero, and as an embedding does not learn; where an output is tied to this table, its softmax moves it.
     """
@@ -27,6 +27,11 @@ class Embedding(nn.Embedding):
         with torch.no_grad():
             self.weight.normal_(std=size**-0.5)
             self.weight[PAD] = 0
+
+    def begin_with(self, deviation: float) -> None:
+        """Give the first vectors, as long as they are the first, another standard deviation than 1/√size."""
+        with torch.no_grad():
+            self.weight *= deviation * self.embedding_dim**0.5
 
     def forward(self, ids: Tensor) -> Tensor:
         try:
@@ -41,7 +46,7 @@ class Regularised(nn.Module):
     The table is given with every call, since two sides that share one may be regularised each in its own way.
 
     dropout: the share of an embedding's entries that are zero.
-    noise: the standard deviation of Gaussian noise on every entry; one of an embedding at first has 1/√size.
+    noise: the standard deviation of Gaussian noise on every entry.
     word_dropout: the share of tokens that are replaced by UNKNOWN (Bowman et al. 2016); never PAD, START or END.
     """
 

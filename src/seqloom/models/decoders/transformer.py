@@ -47,6 +47,7 @@ class TransformerDecoder(Decoder):
     ) -> None:
         super().__init__()
         self.output_size = size
+        self.multiplies = size**0.5
         self.heads = heads
         E = surroundings.input_size
         self.adapt = nn.Identity() if size == E else nn.Linear(E, size, bias=False)
@@ -86,7 +87,7 @@ class TransformerDecoder(Decoder):
     def _run(self, e_RTE: Tensor, past: State, memory: Memory, weights: bool, probe: Probe) -> tuple[Decoded, State]:
         """T steps behind the ``past``."""
         t = past["0.keys"].shape[2]
-        x = self.dropout(self.positions(self.adapt(e_RTE) * self.output_size**0.5, t))
+        x = self.dropout(self.positions(self.adapt(e_RTE) * self.multiplies, t))
         seen: Tensor | None = None
         new = State()
         for n, layer in enumerate(self.layers):

@@ -43,6 +43,7 @@ class TransformerEncoder(Encoder):
     ) -> None:
         super().__init__()
         self.output_size = self.summary_size = size
+        self.multiplies = size**0.5
         self.adapt = nn.Identity() if input_size == size else nn.Linear(input_size, size, bias=False)
         self.positions: Positions = build("positions", positions, size)
         self.longest = self.positions.longest
@@ -53,7 +54,7 @@ class TransformerEncoder(Encoder):
         self.norm = nn.LayerNorm(size) if norm == "before" else nn.Identity()
 
     def forward(self, x_BSE: Tensor, mask_BS: Tensor, *, probe: Probe = silent) -> Encoded:
-        x = self.dropout(self.positions(self.adapt(x_BSE) * self.output_size**0.5))
+        x = self.dropout(self.positions(self.adapt(x_BSE) * self.multiplies))
         hiding_BS = hiding(mask_BS)
         for n, layer in enumerate(self.layers):
             x = layer(x, hiding_BS, within(probe, f"{n}."))

@@ -38,8 +38,10 @@ class Output(nn.Module):
     needs_weights: ClassVar[bool] = False
     """Whether ``loss`` and ``log_probs`` read the weights of attention."""
 
-    def attach(self, feature_size: int) -> None:
-        """Make what reads features of this size."""
+    def attach(self, feature_size: int, fed_deviation: float) -> None:
+        """Make what reads features of this size; what is fed may begin with a standard deviation that suits the
+        decoder.
+        """
         raise NotImplementedError
 
     def shift(self, target_BT: Tensor, mask_BT: Tensor) -> Tensor:

@@ -57,10 +57,13 @@ class TokenOutput(Output):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         self.tied = tied
 
-    def attach(self, feature_size: int) -> None:
+    def attach(self, feature_size: int, fed_deviation: float) -> None:
         if not self.tied:
+            # Glorot's variance would be that of a layer as wide as the vocabulary: so small that nothing is learned
+            # from logits for hundreds of updates. A tied table has this one, too.
             weight = torch.empty(len(self.bias), feature_size, device=self.bias.device)
-            self.weight = nn.Parameter(nn.init.xavier_uniform_(weight))
+            self.weight = nn.Parameter(weight.normal_(std=feature_size**-0.5))
+            self.embedding.begin_with(fed_deviation)
         elif feature_size != self.input_size:
             raise SizeError(
                 f"tied embeddings of size {self.input_size} can't read features of size {feature_size}: "

@@ -13,5 +13,8 @@ class Source(nn.Module):
     output_size: int
     reverse: bool = False
 
+    def begin_with(self, deviation: float) -> None:
+        """Have the vectors begin with a standard deviation that suits the encoder, where they are learned."""
+
     def forward(self, source: Tensor) -> Tensor:
         raise NotImplementedError

@@ -37,5 +37,8 @@ class TokenSource(Source):
         self.embedding = Embedding(vocabulary, size)
         self.regularised = Regularised(dropout=dropout, noise=noise, word_dropout=word_dropout)
 
+    def begin_with(self, deviation: float) -> None:
+        self.embedding.begin_with(deviation)
+
     def forward(self, source: Tensor) -> Tensor:
         return self.regularised(source, self.embedding)  # type: ignore[no-any-return]
