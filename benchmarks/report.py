@@ -33,14 +33,13 @@ began with smaller weights, and its recipe for pronunciation read letters with t
 AGAINST = """\
 **Recurrent against Transformer**, words wrong: {found}.
 
-The recurrent model has the same words and less than half
-the time. It reads and writes in order by itself, and letters and phones go side by side; a Transformer has to
-learn even that from 8,000 words."""
+The recurrent model has the same words and less than half the time, likely because it reads and writes in order by
+itself, and letters and phones go side by side, where a Transformer has to learn even that from 8,000 words."""
 
 LITTLE = """\
 **Little data**: `…/default` has no option set at all, and `-1000` and `-100` learn from as many pairs of the same
-file. A thousand pairs give a model to use; a hundred give answers of the right kind and length that are mostly wrong
-somewhere, good for seeing that the data is read as it was meant, not for use."""
+file. Of a thousand words a model learns to pronounce most others; of a hundred, more phones than not are right, but
+nearly every word is wrong somewhere: good for seeing that the data is read as it was meant, not for use."""
 
 HEAD = """\
 # Results
