@@ -33,8 +33,8 @@ began with smaller weights, and its recipe for pronunciation read letters with t
 AGAINST = """\
 **Recurrent against Transformer**, words wrong: {found}.
 
-The recurrent model has the same words and less than half the time, likely because it reads and writes in order by
-itself, and letters and phones go side by side, where a Transformer has to learn even that from 8,000 words."""
+The recurrent model wins, with the same words and in less than half the time: likely because it reads and writes in
+order by itself, and letters and phones go side by side; a Transformer has to learn even that from 8,000 words."""
 
 LITTLE = """\
 **Little data**: `…/default` has no option set at all, and `-1000` and `-100` learn from as many pairs of the same

@@ -138,6 +138,9 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results (%(default)s)")
     options = parser.parse_args()
+    for name in (f"multi30k/{part}.{language}" for part in ("train", "val") for language in ("de", "en")):
+        if not (options.data / name).is_file():
+            parser.error(f"there is no {options.data / name}")
     records: list[Race] = []
     for batch, rate in product(options.batches, options.rates):
         records.append(
