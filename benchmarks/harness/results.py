@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -146,9 +147,21 @@ def machine(threads: int) -> str:
     at_once = "1 thread" if threads == 1 else f"{threads} threads"
     return (
         f"{models[0] if models else platform.machine()}, {os.cpu_count()} cores, {at_once}, {memory:.0f} GB, "
-        f"{platform.system()}, Python {platform.python_version()}, torch {version('torch')}, "
+        f"{platform.system()}, Python {platform.python_version()}, torch {version('torch')}, seqloom {commit()}, "
         f"{datetime.datetime.now(datetime.UTC).date()}"
     )
+
+
+def commit() -> str:
+    """Which seqloom is measured: the last commit of its code and recipes, with a + where files differ from it."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", *arguments, "HEAD", "--", "src", "recipes"], cwd=BENCHMARKS.parent, capture_output=True, text=True
+        ).stdout.strip()
+
+    named = git("log", "-1", "--format=%h")
+    return f"{named}{'+' if git('diff', '--name-only') else ''}" if named else version("seqloom")
 
 
 def _lines(path: str) -> list[str]:

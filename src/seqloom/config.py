@@ -68,7 +68,7 @@ class TrainConfig(Section):
     evaluate_every: Count | None = option(None, "updates between two evaluations on dev")
     patience: Natural | None = option(None, "evaluations without a new best before stopping; 0: any")
     keep: Count | None = option(None, "how many of the best weights are kept, and averaged at the end")
-    moving_average: Share = option(0.0, "decay of an average of the weights, which is used; 0: none")
+    moving_average: Share = option(0.99, "decay of an average of the weights, which is judged and kept; 0: none")
     precision: Literal["float32", "bfloat16"] = option("float32", "bfloat16: autocast where it is safe")
     compile: bool = option(False, "torch.compile; wants a C++ compiler")
     device: str = option("auto", "cpu, cuda, …; auto: the best that is there")
