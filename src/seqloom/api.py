@@ -142,7 +142,10 @@ class Model:
         """Metrics by name; by default those that suit the target's kind of text, and the kinds of ``others``."""
         targets = [model.tokenizers.target for model in (self, *others)]
         usual = [name for target in targets for name in USUAL.get(target.spec["name"], ("bleu", "chrf", "ter"))]
-        names = dict.fromkeys([*usual, "exact", "token_accuracy", "perplexity"])
+        asked_of_models = ["token_accuracy", "perplexity"]
+        if not all(model.predictor.scores_targets for model in (self, *others)):
+            asked_of_models = []
+        names = dict.fromkeys([*usual, "exact", *asked_of_models])
         return [build("metric", spec) for spec in specs or [fitting(name, *targets) for name in names]]
 
     def asked(self, search: Spec | None, options: Mapping[str, Any]) -> tuple[Search, Constraints | None]:
@@ -188,7 +191,8 @@ def load(
 
     average: what an ensemble averages: ``probabilities`` (by default) or ``log_probabilities``.
     device: ``cpu``, ``cuda``, …; ``auto`` is the best that is there.
-    engine: what computes: by default PyTorch; ``onnx`` or ``onnx-int8``, for which the run must have been exported.
+    engine: what computes: by default PyTorch; ``onnx``, ``onnx-int8``, ``ctranslate2`` or ``ctranslate2-int8``, for
+        which the run must have been exported.
     """
     folders = [folder] if isinstance(folder, str | Path) else list(folder)
     if not folders:
@@ -205,6 +209,8 @@ def load(
                 f"{folders[0]} and {name} write different tokens, so they make no ensemble: train them on the same "
                 f"pairs, or on one prepared corpus (seqloom prepare)"
             )
+    if not all(model.predictor.scores_targets for model in models):
+        raise OptionError(f"engine {engine!r} searches by itself, with one run: use another for an ensemble")
     options = check("an ensemble", Ensemble, {} if average is None else {"average": average})
     ensemble = Ensemble([model.network for model in models], **options)
     readers = [model.tokenizers.source for model in models]

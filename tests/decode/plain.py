@@ -107,7 +107,9 @@ def repeats(tokens, n: int) -> bool:
     return len(set(grams)) < len(grams)
 
 
-def plain_beam(table, width: int, normalisation: str, least: int, most: int) -> tuple[list[Answer], list[Answer]]:
+def plain_beam(
+    table, width: int, normalisation: str, least: int, most: int, *, refill: bool = False
+) -> tuple[list[Answer], list[Answer]]:
     """Beam search as it is told, with lists, never stopping early: finished answers and those cut, best first."""
     beam: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
     finished, cut = [], []
@@ -116,16 +118,18 @@ def plain_beam(table, width: int, normalisation: str, least: int, most: int) -> 
         for tokens, total in beam:
             follow = (*CONTENT, END) if t >= least else CONTENT
             options = [((*tokens, token), total + log_probs(table, (*tokens, token))[-1]) for token in follow]
-            options = sorted(options, key=lambda c: -c[1])[:width]
+            options = sorted(options, key=lambda c: -c[1])[: 2 * width if refill else width]
             if t == most:
-                options = [c for c in options if c[0][-1] == END]
+                options = [c for c in options[:width] if c[0][-1] == END]
                 if not options:
                     cut.append(Answer(tokens, total, total / DIVISORS[normalisation](t)))
             candidates += options
-        candidates = sorted(candidates, key=lambda c: -c[1])[: width - len(finished)]
-        over = [c for c in candidates if c[0][-1] == END]
+        candidates = sorted(candidates, key=lambda c: -c[1])[: 2 * width if refill else width - len(finished)]
+        over = [c for c in candidates[:width] if c[0][-1] == END]
         finished += [Answer(tokens[:-1], total, total / DIVISORS[normalisation](t + 1)) for tokens, total in over]
-        beam = [c for c in candidates if c[0][-1] != END]
+        beam = [c for c in candidates if c[0][-1] != END][:width]
+        if refill and len(finished) >= width:
+            break
     return sorted(finished, key=lambda a: -a.value), sorted(cut, key=lambda a: -a.value)
 
 

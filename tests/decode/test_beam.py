@@ -15,6 +15,7 @@ from seqloom.decode.beam import Beam
 from seqloom.decode.diverse import Diverse
 from seqloom.decode.exhaustive import Exhaustive
 from seqloom.decode.greedy import Greedy
+from seqloom.decode.masks import Masks
 from seqloom.errors import OptionError
 from tests.decode.plain import (
     BY_HAND,
@@ -166,15 +167,19 @@ def test_coverage_needs_attention_to_a_source(preset, kind):
     normalisation=st.sampled_from(NORMALISATIONS),
     least=st.integers(0, 3),
     extra=st.integers(0, 5),
+    refill=st.booleans(),
 )
-def test_it_is_beam_search_without_early_stopping(seeds, sharpness, width, n_best, normalisation, least, extra):
+def test_it_is_beam_search_without_early_stopping(
+    seeds, sharpness, width, n_best, normalisation, least, extra, refill
+):
     """In a batch, with stopping: what plain lists give for each sentence alone, without."""
     n_best, most = min(n_best, width), max(1, least + extra)
     tables = [drawn(seed, sharpness=sharpness) for seed in seeds]
-    search = Beam(width=width, n_best=n_best, normalisation=normalisation, min_length=least, max_length=most)
+    options = {"normalisation": normalisation, "min_length": least, "max_length": most, "refill": refill}
+    search = Beam(width=width, n_best=n_best, **options)
     batch = Batch.of(None, [[number, *[5] * (number % 3)] for number in range(len(tables))])
     for found, table in zip(search(TableModel(*tables), batch), tables, strict=True):
-        finished, cut = plain_beam(table, width, normalisation, least, most)
+        finished, cut = plain_beam(table, width, normalisation, least, most, refill=refill)
         as_told([h for h in found if h.finished], finished[:n_best])
         as_told([h for h in found if not h.finished], cut[: max(0, n_best - len(finished))])
 
@@ -185,7 +190,7 @@ def test_width_1_is_greedy(seeds, most):
     model = TableModel(*[drawn(seed, sharpness=2.0) for seed in seeds])
     batch = Batch.of(None, [[number] for number in range(len(seeds))])
     for normalisation in NORMALISATIONS:
-        beam = Beam(width=1, normalisation=normalisation, max_length=most)(model, batch)
+        beam = Beam(width=1, normalisation=normalisation, max_length=most, refill=most % 2 == 0)(model, batch)
         for (one,), (other,) in zip(beam, Greedy(max_length=most)(model, batch), strict=True):
             assert (one.tokens, one.token_log_probs, one.finished) == (
                 other.tokens,
@@ -197,6 +202,25 @@ def test_width_1_is_greedy(seeds, most):
 def test_wider_than_the_vocabulary_with_fewer_answers_than_asked_for():
     (found,) = Beam(width=50, n_best=50, max_length=1)(TableModel(BY_HAND), Batch.of(None, [[0]]))
     assert sorted(h.tokens for h in found) == [[], [3], [4], [5]]
+
+
+def test_a_place_that_is_left_is_filled_again_until_there_are_as_many_answers_as_places():
+    """a or b, and each then ends at once or goes on: whoever keeps its place is alone with one that goes on."""
+    table = torch.zeros(6, 6)
+    table[1, 3], table[1, 4] = 0.6, 0.4
+    table[3, END], table[3, 5] = 0.9, 0.1
+    table[4, END], table[4, 5] = 0.2, 0.8
+    table[5, END] = 1.0
+    for refill, rows in ((False, [1, 2, 1]), (True, [1, 2, 2])):
+        model = TableModel(table)
+        (found,) = Beam(width=2, n_best=2, normalisation="none", refill=refill)(model, Batch.of(None, [[0]]))
+        assert [h.tokens for h in found] == [[3], [4, 5]]
+        assert [seen for seen, _ in model.seen] == rows
+
+
+def test_a_beam_that_is_filled_again_has_no_places_for_words_that_must_be_said():
+    with pytest.raises(OptionError, match="leave out refill"):
+        Beam(refill=True)(TableModel(BY_HAND), Batch.of(None, [[0]]), masks=Masks(required=[[[3]]]))
 
 
 def test_early_stopping_stops():

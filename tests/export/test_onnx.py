@@ -139,14 +139,15 @@ def test_eight_bits_are_close(tmp_path):
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left on device")], ids=repr)
 def test_an_export_that_is_stopped_leaves_the_one_before(engine, error, tmp_path, monkeypatch):
-    def half(network, folder):
+    def half(network, folder, **options):
         (folder / "encoder.onnx").write_bytes(b"new")
         raise error
 
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     (tmp_path / engine).mkdir()
     (tmp_path / engine / "encoder.onnx").write_bytes(b"old")
-    monkeypatch.setattr("seqloom.export.onnx.export", half)
+    for kind in ("onnx", "ctranslate2"):
+        monkeypatch.setattr(f"seqloom.export.{kind}.export", half)
     with pytest.raises(WriteError if isinstance(error, OSError) else KeyboardInterrupt):
         export_model(None, tmp_path, engine)
     assert (tmp_path / engine / "encoder.onnx").read_bytes() == b"old"

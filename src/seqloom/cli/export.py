@@ -10,7 +10,9 @@ from seqloom.cli.options import Code
 
 def export(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
-    to: Annotated[str, typer.Option(help="onnx, or onnx-int8: with weights of 8 bits.")] = "onnx",
+    to: Annotated[
+        str, typer.Option(help="onnx, or for Transformers ctranslate2; with -int8 behind it: weights of 8 bits.")
+    ] = "onnx",
     code: Code = None,
 ) -> None:
     """Write a run's model in another format, into the run's folder; predict and evaluate use it with --engine."""

@@ -37,7 +37,7 @@ RepetitionPenalty = Annotated[float | None, typer.Option(help="Above 1: tokens a
 Grammar = Annotated[str | None, typer.Option(help="A task whose grammar answers obey: dates.")]
 Average = Annotated[str | None, typer.Option(help="What an ensemble averages: probabilities or log_probabilities.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, …; auto: the best that is there.")]
-Engine = Annotated[str | None, typer.Option(help="What computes, if not PyTorch: onnx, onnx-int8; see export.")]
+Engine = Annotated[str | None, typer.Option(help="What computes, if not PyTorch: onnx, ctranslate2, …; see export.")]
 Code = Annotated[Path | None, typer.Option(help="A Python file that registers parts of your own.")]
 
 

@@ -9,7 +9,7 @@ from seqloom.decode.hypothesis import Hypothesis
 from seqloom.decode.lengths import Ratio
 from seqloom.decode.masks import Masks
 from seqloom.decode.noise import Seed
-from seqloom.decode.protocol import Searched
+from seqloom.decode.protocol import Finder, Searched
 from seqloom.decode.sample import Mass, Sample, Temperature
 from seqloom.decode.search import Asked, Read
 from seqloom.decode.utility import Utility, by_function, by_metric, check_text, ngram_f
@@ -80,7 +80,7 @@ class Mbr(Sample):
 
     def __call__(
         self,
-        model: Searched[Asked],
+        model: Searched[Asked] | Finder,
         batch: Asked,
         *,
         weights: bool = True,

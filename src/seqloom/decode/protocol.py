@@ -1,11 +1,16 @@
 """What search asks of a model, and nothing more."""
 
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
 
 from seqloom.errors import SeqloomError
 from seqloom.nn.memory import Decoded, Memory, State, Step
+
+if TYPE_CHECKING:
+    from seqloom.decode.hypothesis import Hypothesis
+    from seqloom.decode.masks import Masks
+    from seqloom.decode.search import Search
 
 Asked = TypeVar("Asked", contravariant=True)
 """What a model takes for a batch: a ``Batch``; an ensemble takes one for each of its models, too."""
@@ -38,6 +43,14 @@ class Searched(Protocol[Asked]):
 
     def step(self, last: Tensor, state: State, memory: Memory, /) -> Step:
         """One step of every row, after the token that came ``last``."""
+
+
+@runtime_checkable
+class Finder(Protocol):
+    """An engine that searches by itself: it is told how, and refuses what it can't do."""
+
+    def found(self, search: "Search", batch: Any, /, *, weights: bool, masks: "Masks") -> "list[list[Hypothesis]]":
+        """What ``search(model, batch)`` is to give."""
 
 
 class ScoredOutput(SearchedOutput, Protocol):

@@ -10,7 +10,7 @@ from seqloom.batch import PAD, START, UNKNOWN
 from seqloom.decode.hypothesis import Hypothesis
 from seqloom.decode.lengths import Lengths
 from seqloom.decode.masks import Masks
-from seqloom.decode.protocol import Searched, check_in_use
+from seqloom.decode.protocol import Finder, Searched, check_in_use
 from seqloom.decode.ranking import Ranking
 from seqloom.decode.walk import Choice, Choose, Rows, Walk
 from seqloom.errors import OptionError
@@ -67,7 +67,7 @@ class Search:
 
     def __call__(
         self,
-        model: Searched[Asked],
+        model: Searched[Asked] | Finder,
         batch: Asked,
         *,
         weights: bool = True,
@@ -80,8 +80,10 @@ class Search:
         masks: what answers must begin with, hold and avoid.
         read: how tokens become text, for a search that judges by text.
         """
-        check_in_use(model)
         masks = masks or Masks()
+        if isinstance(model, Finder):
+            return model.found(self, batch, weights=weights, masks=masks)
+        check_in_use(model)
         with torch.inference_mode():
             walk = Walk(
                 model,

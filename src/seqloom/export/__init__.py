@@ -9,38 +9,42 @@ from seqloom.errors import OptionError, unknown
 from seqloom.files import new_folder
 
 if TYPE_CHECKING:
+    from seqloom.export.ctranslate2 import CTranslate2Model
     from seqloom.export.onnx import OnnxModel
 
 __all__ = ["ENGINES", "export_model", "load_engine"]
 
-ENGINES = ("onnx", "onnx-int8")
+ENGINES = ("onnx", "onnx-int8", "ctranslate2", "ctranslate2-int8")
 """Each is also the name of the folder, inside a run's, that the exported model is in."""
-
-
+LIMITS = "limits.json"
+"""In such a folder: how many tokens a source and an answer can have; null: any number."""
 MADE_FROM = "made-from.sha256"
 """In such a folder: which weights it was made from."""
 
 
 def export_model(network: Any, run: Path, engine: str) -> Path:
     """Write a run's network as what an engine runs, whole or not at all, and return the folder."""
-    from seqloom.export import onnx
+    from seqloom.export import ctranslate2, onnx
 
     _check(engine)
     made_from = _weights(run)
     with new_folder(run / engine) as folder:
         if engine == "onnx":
             onnx.export(network, folder)
-        else:
+        elif engine == "onnx-int8":
             with TemporaryDirectory() as full:
                 onnx.export(network, Path(full))
                 onnx.quantise(Path(full), folder)
+        else:
+            ctranslate2.export(network, folder, int8=engine == "ctranslate2-int8")
         (folder / MADE_FROM).write_text(made_from, encoding="utf-8")
     return run / engine
 
 
-def load_engine(run: Path, engine: str) -> "OnnxModel":
+def load_engine(run: Path, engine: str) -> "OnnxModel | CTranslate2Model":
     """What ``export_model`` wrote, ready to be searched."""
-    from seqloom.export.onnx import LIMITS, OnnxModel
+    from seqloom.export.ctranslate2 import CTranslate2Model
+    from seqloom.export.onnx import OnnxModel
 
     _check(engine)
     if not (run / engine / LIMITS).exists():
@@ -50,7 +54,7 @@ def load_engine(run: Path, engine: str) -> "OnnxModel":
         raise OptionError(
             f"{run} has learned since it was exported: export it again: seqloom export {run} --to {engine}"
         )
-    return OnnxModel(run / engine)
+    return OnnxModel(run / engine) if engine.startswith("onnx") else CTranslate2Model(run / engine)
 
 
 def _weights(run: Path) -> str:

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -23,14 +22,14 @@ from torch import Tensor, nn
 
 from seqloom.batch import START, Batch
 from seqloom.errors import OptionError, SizeError
+from seqloom.export import LIMITS
+from seqloom.export.needed import needed
 from seqloom.models.base import Autoregressive
 from seqloom.models.encoder_decoder import EncoderDecoder
 from seqloom.nn.memory import Decoded, Memory, State, Step
 from seqloom.nn.outputs.tokens import TokenOutput, shifted
 
 OPSET = 18
-LIMITS = "limits.json"
-"""The file of what a model's positions allow: ``longest_source`` and ``longest_answer``; null: any length."""
 KEYS, FIRST, NEXT = "keys.", "first.", "next."
 """What the names of a memory's keys, of a first state and of a next state begin with."""
 
@@ -295,13 +294,3 @@ class _Half:
     def __call__(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
         made = self.session.run(None, {name: given[name].numpy() for name in self.asks})
         return {name: torch.from_numpy(array) for name, array in zip(self.gives, made, strict=True)}
-
-
-def needed(*names: str) -> ModuleType:
-    """The last of some packages that ONNX needs, all of which must be there."""
-    from importlib import import_module
-
-    try:
-        return [import_module(name) for name in names][-1]
-    except ImportError as error:
-        raise OptionError(f"ONNX needs the package {error.name}: pip install 'seqloom[export]'") from None

@@ -11,8 +11,9 @@ from seqloom.batch import UNKNOWN, Batch
 from seqloom.data.tokenizers import Cutter, Tokenizer, Tokenizers
 from seqloom.decode import Hypothesis, Search
 from seqloom.decode.ensemble import Batches, Ensemble
+from seqloom.decode.protocol import Finder
 from seqloom.decode.score import score
-from seqloom.errors import SentenceError, SizeError
+from seqloom.errors import OptionError, SentenceError, SizeError
 from seqloom.metrics import Answers
 from seqloom.predictor.alignment import word_numbers
 from seqloom.predictor.answer import BLANK, Answer, Score
@@ -50,6 +51,11 @@ class Predictor:
         device: torch.device = network.device if hasattr(network, "device") else next(network.parameters()).device
         return device
 
+    @property
+    def scores_targets(self) -> bool:
+        """Whether the network can be asked what it thinks of a target: an engine that searches by itself can't."""
+        return not isinstance(self.network, Finder)
+
     def answers(
         self,
         sources: Sequence[str],
@@ -84,6 +90,8 @@ class Predictor:
 
     def scores(self, sources: Sequence[str], targets: Sequence[str]) -> list[Score]:
         """The model's log-probability of every target, given its source."""
+        if not self.scores_targets:
+            raise OptionError("this engine finds answers and does not score given ones: use PyTorch, or onnx")
         if len(sources) != len(targets):
             raise SizeError(f"{len(sources)} sources and {len(targets)} targets: each source needs one target")
         (ids, *others), target_ids = self._read(sources), self.tokenizers.target.encode(targets)
@@ -110,7 +118,7 @@ class Predictor:
         constraints: Constraints | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Answers | None:
-        """All that metrics look at: answers by ``search``, and the first reference's log-probability.
+        """All that metrics look at: answers by ``search``, and the first reference's log-probability if it is known.
 
         None if it was stopped.
         """
@@ -118,12 +126,15 @@ class Predictor:
         hypotheses = [found[0].text if found else "" for found in answers]
         if stop():
             return None
+        lengths = np.array([len(row) for row in self.tokenizers.source.encode(sources)])
+        if not self.scores_targets:
+            return Answers(hypotheses, references, sources, lengths)
         scores = self.scores(sources, [refs[0] for refs in references])
         return Answers(
-            hypotheses=hypotheses,
-            references=references,
-            sources=sources,
-            source_lengths=np.array([len(row) for row in self.tokenizers.source.encode(sources)]),
+            hypotheses,
+            references,
+            sources,
+            lengths,
             log_probs=np.array([score.log_prob for score in scores]),
             tokens=np.array([len(score.token_log_probs) for score in scores]),
             correct=np.array([score.correct for score in scores]),
