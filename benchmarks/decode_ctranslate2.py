@@ -1,5 +1,6 @@
 """The worker of ``decode.py`` for CTranslate2: our Transformer's weights in its format, and its translator."""
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -70,9 +71,9 @@ def make(
     home = Path(folder) / compute_type
     home.mkdir()
     convert(dict(np.load(Path(folder) / "weights.npz")), sizes, symbols).save(str(home))
-    translator = ctranslate2.Translator(
-        str(home), compute_type=compute_type, inter_threads=1, intra_threads=int(os.environ["OMP_NUM_THREADS"])
-    )
+    # A worker of one thread for each share of a batch: two threads at one product wait for each other.
+    workers = int(os.environ["OMP_NUM_THREADS"])
+    translator = ctranslate2.Translator(str(home), compute_type=compute_type, inter_threads=workers, intra_threads=1)
     ready = [
         [[symbols[symbol] for symbol in row[row != PAD]] for row in source]
         for source in np.load(Path(folder) / "sources.npz").values()
@@ -80,7 +81,11 @@ def make(
 
     def run(number: int) -> list[list[int]]:
         answers = translator.translate_batch(
-            ready[number], beam_size=beam, min_decoding_length=steps - 1, max_decoding_length=steps
+            ready[number],
+            beam_size=beam,
+            min_decoding_length=steps - 1,
+            max_decoding_length=steps,
+            max_batch_size=math.ceil(len(ready[number]) / workers),
         )
         return [[number_of[symbol] for symbol in answer.hypotheses[0]] for answer in answers]
 

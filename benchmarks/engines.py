@@ -2,7 +2,8 @@
 
     .venv/bin/python benchmarks/engines.py runs/a runs/b --data DATA/multi30k/test_2016_flickr.{de,en}
 
-A run's own search on the given sources, in sentences per second: 512 at a time as they stand in the file, as many as
+A run's own search on the given sources (with ``refill`` where CTranslate2 is among the engines, so that all do the
+same), in sentences per second: 512 at a time as they stand in the file, as many as
 ``seqloom predict`` takes of one and puts into batches by itself; in batches of 64 of like length; and one by one.
 From text to text, so that cutting and joining words counts. Then, of the whole file, the share of answers that are
 PyTorch's, and the metric. Everything is interleaved: in each round each engine has its turn in a process of its own.
@@ -63,9 +64,10 @@ def main() -> None:
     records = []
     for run in options.runs:
         engines = ["torch", *(engine for engine in ENGINES if exported(run, engine))]
-        measured = {engine: whole_file(run, engine, options.data, options.metric) for engine in engines}
+        refill = "ctranslate2" in engines
+        measured = {engine: whole_file(run, engine, options.data, options.metric, refill) for engine in engines}
         for batch in BATCHES:
-            ms = speeds(run, engines, options.data[0], batch, rounds=options.rounds, threads=options.threads)
+            ms = speeds(run, engines, options.data[0], batch, refill, rounds=options.rounds, threads=options.threads)
             for engine in engines:
                 answers, (metric, value) = measured[engine]
                 alike = [a == b for a, b in zip(answers, measured["torch"][0], strict=True)]
@@ -90,9 +92,12 @@ def exported(run: Path, engine: str) -> bool:
     return True
 
 
-def whole_file(run: Path, engine: str, data: Sequence[Path], metric: str) -> tuple[list[str], tuple[str, float]]:
+def whole_file(
+    run: Path, engine: str, data: Sequence[Path], metric: str, refill: bool
+) -> tuple[list[str], tuple[str, float]]:
     """The answers to all sources, and a metric of them."""
     chosen = [] if engine == "torch" else ["--engine", engine]
+    chosen += ["--refill", "true"] if refill else []
     answers = seqloom("predict", str(run), *chosen, given=data[0].read_text(encoding="utf-8")).splitlines()
     found = seqloom("evaluate", str(run), *chosen, "--data", *map(str, data), "--metric", metric, "--json")
     ((label, one),) = json.loads(found)["metrics"].items()
@@ -100,7 +105,7 @@ def whole_file(run: Path, engine: str, data: Sequence[Path], metric: str) -> tup
 
 
 def speeds(
-    run: Path, engines: Sequence[str], sources: Path, batch: int, *, rounds: int, threads: int
+    run: Path, engines: Sequence[str], sources: Path, batch: int, refill: bool, *, rounds: int, threads: int
 ) -> dict[str, float]:
     """The milliseconds that each engine takes for a round."""
     with ExitStack() as stack:
@@ -108,7 +113,13 @@ def speeds(
         for engine in engines:
             worker = stack.enter_context(Worker(sys.executable, BENCHMARKS / "engines_seqloom.py", threads=threads))
             worker.ask(
-                "make", run=str(run), engine=engine, sources=str(sources), batch=batch, sentences=BATCHES[batch]
+                "make",
+                run=str(run),
+                engine=engine,
+                sources=str(sources),
+                batch=batch,
+                sentences=BATCHES[batch],
+                refill=refill,
             )
             turns[engine] = worker.turn
         times = interleaved(turns, rounds=rounds, warm_up=1)
