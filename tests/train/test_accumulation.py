@@ -50,7 +50,7 @@ def test_an_update_of_pieces_is_the_update_of_the_whole(tmp_path):
 
 def test_clipping_bounds_an_update(tmp_path):
     plain = {"updates": 1, "evaluate_every": 1, "optimiser": {"name": "sgd", "rate": 1.0, "momentum": 0.0}}
-    plain |= {"schedule": "constant", "batch_sentences": 80}
+    plain |= {"schedule": "constant", "batch_sentences": 80, "moving_average": 0}
     free, bound = (trained(tmp_path / str(c), {"train": {**plain, "clip": c}}) for c in (0, 1e-3))
     still = trained(tmp_path / "still", {"train": {**plain, "optimiser": {"name": "sgd", "rate": 1e-9}}})
     start, *ends = (load_weights(run.weights) for run in (still, free, bound))

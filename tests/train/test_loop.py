@@ -400,6 +400,7 @@ def test_a_plateau_is_one_of_the_metric_that_decides(tmp_path, monkeypatch, metr
 def test_a_moving_average_is_what_is_kept(tmp_path):
     """After two updates: d = 1/10, then 2/11, of the weights before, and after each."""
     plain = {"evaluate_every": 2, "schedule": "constant", "optimiser": {"name": "sgd", "rate": 1.0}}
+    plain["moving_average"] = 0
     none = {**plain, "optimiser": {"name": "sgd", "rate": 1e-12}, "updates": 1}
     runs = {"w0": none, "w1": {**plain, "updates": 1}, "w2": {**plain, "updates": 2}}
     runs["mean"] = {**plain, "updates": 2, "moving_average": 0.9}

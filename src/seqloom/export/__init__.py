@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from seqloom.errors import OptionError, unknown
+from seqloom.export.common import LIMITS
 from seqloom.files import new_folder
 
 if TYPE_CHECKING:
@@ -16,8 +17,6 @@ __all__ = ["ENGINES", "export_model", "load_engine"]
 
 ENGINES = ("onnx", "onnx-int8", "ctranslate2", "ctranslate2-int8")
 """Each is also the name of the folder, inside a run's, that the exported model is in."""
-LIMITS = "limits.json"
-"""In such a folder: how many tokens a source and an answer can have; null: any number."""
 MADE_FROM = "made-from.sha256"
 """In such a folder: which weights it was made from."""
 

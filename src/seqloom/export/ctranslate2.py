@@ -22,8 +22,7 @@ from seqloom.decode.hypothesis import Hypothesis
 from seqloom.decode.masks import Masks
 from seqloom.decode.search import Search
 from seqloom.errors import OptionError
-from seqloom.export import LIMITS
-from seqloom.export.needed import needed
+from seqloom.export.common import LIMITS, needed
 from seqloom.models.base import Autoregressive
 from seqloom.models.decoders.transformer import TransformerDecoder
 from seqloom.models.encoder_decoder import EncoderDecoder
@@ -36,7 +35,7 @@ from seqloom.nn.transformer import DecoderLayer, EncoderLayer
 PLACES = 4096
 """Positions are a table here; of sinusoidal ones it has so many."""
 TOGETHER = 32
-"""How many sentences a worker takes at a time."""
+"""How many sentences a worker takes at a time, at most."""
 SPECIAL = {PAD: "<pad>", START: "<s>", END: "</s>", UNKNOWN: "<unk>"}
 """As CTranslate2 calls them where nothing is said; all other tokens are called by their numbers."""
 Floats = NDArray[np.float32]
@@ -215,9 +214,10 @@ class CTranslate2Model:
         found: list[list[Found]] = [[] for _ in sources]
         asked = []
         by_length = sorted(range(len(sources)), key=lambda row: (limits[row][0], len(sources[row])))
+        together = min(TOGETHER, math.ceil(len(sources) / self.translator.num_translators))
         while by_length:
             least = limits[by_length[0]][0]
-            rows = [row for row in by_length[:TOGETHER] if limits[row][0] == least]
+            rows = [row for row in by_length[:together] if limits[row][0] == least]
             del by_length[: len(rows)]
             most = max(limits[row][1] for row in rows)
             asked.append((rows, self._ask(search, [sources[row] for row in rows], least, most)))
@@ -272,12 +272,14 @@ def _check(search: Search, masks: Masks) -> None:
             )
         # It divides the probability of what may not follow among the rest, and so favours unlikely beginnings.
         held_back = search.lengths.min_length or search.lengths.min_ratio or UNKNOWN in search.never
-        if held_back or search.ranking.coverage or search.ranking.normalisation != "average":
+        if held_back or search.ranking.normalisation != "average":
             raise OptionError(
                 "CTranslate2 ranks the answers of a beam by their average alone, and otherwise than we do where END "
-                "or unknown tokens are held back: leave out normalisation, coverage, min_length, min_ratio and "
-                "unknown, or use another engine"
+                "or unknown tokens are held back: leave out normalisation, min_length, min_ratio and unknown, or use "
+                "another engine"
             )
+    if search.ranking.coverage:
+        raise OptionError("CTranslate2 does not know how much of a source was read: leave out coverage")
     if not masks.idle:
         raise OptionError("CTranslate2 knows no constraints on answers: leave them out, or use another engine")
 

@@ -22,8 +22,7 @@ from torch import Tensor, nn
 
 from seqloom.batch import START, Batch
 from seqloom.errors import OptionError, SizeError
-from seqloom.export import LIMITS
-from seqloom.export.needed import needed
+from seqloom.export.common import LIMITS, needed
 from seqloom.models.base import Autoregressive
 from seqloom.models.encoder_decoder import EncoderDecoder
 from seqloom.nn.memory import Decoded, Memory, State, Step

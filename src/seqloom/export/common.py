@@ -1,9 +1,12 @@
-"""Packages that an engine needs, and that not everyone has installed."""
+"""What exported models have in common: packages that not everyone has installed, and a file of limits."""
 
 from importlib import import_module
 from types import ModuleType
 
 from seqloom.errors import OptionError
+
+LIMITS = "limits.json"
+"""Beside a model: how many tokens a source and an answer can have; null: any number."""
 
 
 def needed(*names: str) -> ModuleType:
