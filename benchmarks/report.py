@@ -47,6 +47,10 @@ LITTLE = """\
 file. Of a thousand words a model learns to pronounce most others; of a hundred, more phones than not are right, but
 nearly every word is wrong somewhere: good for seeing that the data is read as it was meant, not for use."""
 
+FEW_SENTENCES = """\
+**Little data**: `-1000` and `-100` learn from as many pairs, with no option set. Of a thousand sentences a model
+learns the words that are said often and how a sentence goes; of a hundred, hardly more than how a sentence goes."""
+
 HEAD = """\
 # Results
 
@@ -106,9 +110,9 @@ def translation(records: list[Found]) -> str:
     text = table(["case", "seed", *(f"{t}, {label}" for t in tests), "minutes", "parameters"], rows)
     signature = records[0]["metrics"][label]["signature"]
     beside = f"\n{TO_GERMAN}\n" if any(r["case"].startswith("multi30k-en-de") for r in records) else ""
-    return f"{text}\n{signature}\n{beside}\n**By length of the source**, in tokens, {tests[0]}:\n\n" + by_length(
-        [r for r in records if r["test"] == tests[0]]
-    )
+    lengths = by_length([r for r in records if r["test"] == tests[0]])
+    little = f"\n{FEW_SENTENCES}\n" if any(r["case"].endswith("-100") for r in records) else ""
+    return f"{text}\n{signature}\n{beside}\n**By length of the source**, in tokens, {tests[0]}:\n\n{lengths}{little}"
 
 
 def by_length(records: list[Found]) -> str:
