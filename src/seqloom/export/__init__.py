@@ -6,7 +6,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from seqloom.errors import OptionError, unknown
-from seqloom.export.common import LIMITS
 from seqloom.files import new_folder
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ def export_model(network: Any, run: Path, engine: str) -> Path:
 
 def load_engine(run: Path, engine: str) -> "OnnxModel | CTranslate2Model":
     """What ``export_model`` wrote, ready to be searched."""
+    from seqloom.export.common import LIMITS
     from seqloom.export.ctranslate2 import CTranslate2Model
     from seqloom.export.onnx import OnnxModel
 
