@@ -7,6 +7,7 @@ attends to, and what it thinks of a given target, is asked of another engine.
 import json
 import math
 from collections.abc import Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +48,7 @@ Floats = NDArray[np.float32]
 def export(model: Autoregressive, folder: Path, *, int8: bool) -> None:
     """Write a Transformer into a folder; int8: with weights of 8 bits."""
     specs: Any = needed("ctranslate2.specs")
-    source, encoder, decoder, output = _parts(model)
+    source, encoder, decoder, output = _parts(deepcopy(model).cpu().float())  # the caller's stays as it is
     spec = specs.TransformerSpec(
         _stack(specs.TransformerEncoderSpec, encoder),
         _stack(specs.TransformerDecoderSpec, decoder),
@@ -58,11 +59,9 @@ def export(model: Autoregressive, folder: Path, *, int8: bool) -> None:
         spec.encoder.position_encodings.encodings = _positions(encoder)
         spec.decoder.position_encodings.encodings = _positions(decoder)
     spec.decoder.projection.weight, spec.decoder.projection.bias = _array(output.output_weight), _array(output.bias)
-    for into, layer in zip(
-        [*spec.encoder.layer, *spec.decoder.layer], [*encoder.layers, *decoder.layers], strict=True
-    ):
-        _put_layer(into, layer)
     for into, stack in ((spec.encoder, encoder), (spec.decoder, decoder)):
+        for into_layer, layer in zip(into.layer, stack.layers, strict=True):
+            _put_layer(into_layer, layer)
         if isinstance(stack.norm, nn.LayerNorm):
             _put_norm(into.layer_norm, stack.norm)
     spec.register_source_vocabulary(_names(source.embedding.num_embeddings))
@@ -149,8 +148,8 @@ def _put_norm(into: Any, norm: nn.LayerNorm) -> None:
 
 
 def _array(tensor: Tensor) -> Floats:
-    """A copy: what is rounded to 8 bits is rounded in its place."""
-    return tensor.detach().cpu().float().numpy().copy()
+    """A copy: what is rounded to 8 bits is rounded in its place, and a table may be used twice."""
+    return tensor.detach().numpy().copy()
 
 
 def _names(tokens: int) -> list[str]:
