@@ -13,13 +13,11 @@ from seqloom import build_model
 from seqloom.batch import PAD, START, Batch
 from seqloom.decode.beam import Beam
 from seqloom.decode.greedy import Greedy
+from seqloom.export.ctranslate2 import export
 from seqloom.nn.layout import for_few_rows
-from seqloom.nn.positions import sinusoids
 
 NEVER = -1e4
 """The bias of a symbol that a trained model never says, and that only some toolkits forbid."""
-PLACES = 64
-"""Positions that are written down, as many as any source or answer has beside a peer that reads them."""
 
 
 def build(model: str, vocabulary: int, sizes: dict[str, Any]) -> Any:
@@ -43,11 +41,12 @@ def build(model: str, vocabulary: int, sizes: dict[str, Any]) -> Any:
 
 
 def make(model: str, vocabulary: int, sizes: dict[str, Any], beam: int, steps: int, folder: str) -> Run:
-    """Searches for the batches of a folder; a Transformer's weights are left in it, for peers that can use them."""
+    """Searches for the batches of a folder; a Transformer is exported into it, for peers that can run it."""
     made = build(model, vocabulary, sizes)
     if model == "transformer":
-        weights = made.state_dict() | {"positions": sinusoids(torch.arange(PLACES), sizes["size"], torch.float32)}
-        np.savez(Path(folder) / "weights.npz", allow_pickle=False, **{k: v.numpy() for k, v in weights.items()})
+        home = Path(folder) / "ctranslate2"
+        home.mkdir()
+        export(made, home, int8=False)
     sources = [torch.from_numpy(source) for source in np.load(Path(folder) / "sources.npz").values()]
     ready = [Batch(source=source, source_mask=source != PAD) for source in sources]
     tokens = steps - 1  # and END

@@ -28,7 +28,7 @@ def test_every_parameter_learns_or_is_named_inert(combination):
     model = combination.build()
     probe = {"probe": even_where_nothing} if combination.row.get("normaliser") == "exact" else {}
     found = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
-    for seed in range(6):
+    for seed in range(8):  # a ReLU may be shut in any one of them
         batch = make_batch(randomised(model, seed), seed, [(4, 5), (5, 4), (5, 6)])
         for name, gradient in gradients(model, [batch], **probe).items():
             found[name] += gradient

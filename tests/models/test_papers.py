@@ -6,6 +6,7 @@ from torch import sigmoid, tanh
 from torch.testing import assert_close
 
 from seqloom import Batch, build_model
+from seqloom.models.decoders.transformer import TransformerDecoder
 
 V, H = 9, 4
 SOURCE, TARGET = [5, 3, 8, 4], [6, 7, 3]
@@ -61,7 +62,8 @@ def lstm_stack(cells, x, states):
 
 def embedded(model):
     """Embeddings of the source, and of START and the target: what is read, and what is fed."""
-    return model.source.embedding.weight[SOURCE], model.output.embedding.weight[[1, *TARGET]]
+    scale = H**0.5 if isinstance(model.decoder, TransformerDecoder) else 0.25 * H**0.5
+    return scale * model.source.embedding.weight[SOURCE], scale * model.output.embedding.weight[[1, *TARGET]]
 
 
 def maxout(linear, *inputs):
@@ -168,7 +170,7 @@ def test_attention_lm():
     found = model(model.output.shift(batch.target, batch.target_mask), model.prepare(batch)).features[0]
     score, W = model.decoder.attention.score, model.decoder.readout.linear.weight
     state, past = zero_states([0])[0], []
-    for t, y_t in enumerate(model.output.embedding.weight[[1, *TARGET]]):
+    for t, y_t in enumerate(0.25 * H**0.5 * model.output.embedding.weight[[1, *TARGET]]):
         state = lstm(model.decoder.cells[0], y_t, state)
         h = state[0]
         context = torch.zeros(H, dtype=torch.double)
@@ -203,7 +205,7 @@ def test_transformer(built, norm):
     def placed(e):
         t, i = torch.arange(len(e), dtype=torch.double)[:, None], torch.arange(0, H, 2, dtype=torch.double)
         angles = t / 10000 ** (i / H)
-        return e * H**0.5 + torch.stack((angles.sin(), angles.cos()), -1).flatten(1)
+        return e + torch.stack((angles.sin(), angles.cos()), -1).flatten(1)
 
     def stack(ours, kind, *more):
         layers = []

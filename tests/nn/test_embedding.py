@@ -8,7 +8,7 @@ import torch
 from seqloom import Batch, build_model
 from seqloom.batch import END, PAD, START, UNKNOWN
 from seqloom.errors import OptionError
-from seqloom.nn.embedding import Embedding, Regularised
+from seqloom.nn.embedding import Embedded, Embedding
 from seqloom.registry import build
 
 V, SIZE = 12, 16
@@ -30,7 +30,7 @@ def looked_up(table: Embedding, e: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("share", [0.2, 0.7])
 def test_word_dropout_hides_a_share_of_the_words(table, share):
     ids = torch.randint(0, V, (200, 100))
-    seen = looked_up(table, Regularised(word_dropout=share)(ids, table))
+    seen = looked_up(table, Embedded(word_dropout=share)(ids, table))
     hidden = (seen == UNKNOWN) & (ids != UNKNOWN)
     assert torch.equal(seen.masked_fill(hidden, 0), ids.masked_fill(hidden, 0))
     special = (ids == PAD) | (ids == START) | (ids == END)
@@ -42,13 +42,13 @@ def test_word_dropout_hides_a_share_of_the_words(table, share):
 
 def test_word_dropout_of_all_spares_only_what_is_special(table):
     ids = torch.arange(V)[None]
-    seen = looked_up(table, Regularised(word_dropout=1.0)(ids, table))
+    seen = looked_up(table, Embedded(word_dropout=1.0)(ids, table))
     assert seen.tolist() == [[PAD, START, END] + [UNKNOWN] * (V - 3)]
 
 
 def test_noise_is_normal_with_the_given_deviation(table):
     ids = torch.randint(0, V, (200, 100))
-    noise = (Regularised(noise=0.3)(ids, table) - table(ids)).flatten() / 0.3
+    noise = (Embedded(noise=0.3)(ids, table) - table(ids)).flatten() / 0.3
     n = len(noise)
     assert abs(noise.mean()) < 5 / math.sqrt(n)
     assert abs(noise.var() - 1) < 5 * math.sqrt(2 / n)
@@ -59,7 +59,7 @@ def test_noise_is_normal_with_the_given_deviation(table):
 
 def test_gradients_pass_by_the_noise(table):
     ids = torch.tensor([[4, 4, 7]])
-    Regularised(noise=0.5)(ids, table).sum().backward()
+    Embedded(noise=0.5)(ids, table).sum().backward()
     expected = torch.zeros(V, SIZE, dtype=torch.float64)
     expected[4], expected[7] = 2, 1
     assert torch.equal(table.weight.grad, expected)
@@ -67,7 +67,7 @@ def test_gradients_pass_by_the_noise(table):
 
 @pytest.mark.parametrize("options", [{}, {"noise": 0.5, "word_dropout": 0.5, "dropout": 0.5}], ids=["off", "in use"])
 def test_where_it_is_off_no_chance_is_used(table, options):
-    part = Regularised(**options).train(not options)
+    part = Embedded(**options).train(not options)
     ids = torch.randint(0, V, (5, 7))
     before = torch.get_rng_state()
     assert torch.equal(part(ids, table), table(ids))
@@ -120,4 +120,4 @@ def test_what_makes_no_sense_is_refused(part, options):
     with pytest.raises(OptionError):
         build(part, {"name": "tokens", **options}, V)
     with pytest.raises(OptionError):
-        Regularised(**options)
+        Embedded(**options)

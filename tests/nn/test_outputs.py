@@ -23,7 +23,7 @@ both_ways = pytest.mark.parametrize("tied", [False, True], ids=["separate", "tie
 def made(**options):
     torch.manual_seed(1)
     output = build("output", {"name": "tokens", "size": H, **options}, V)
-    output.attach(H, 1.0)
+    output.attach(H, H**-0.5)
     return shaken(output)
 
 
@@ -170,6 +170,8 @@ def test_feed_is_the_embedding_and_pad_is_zero():
     e = output.feed(torch.arange(1, 50))
     assert_equal(e, output.embedding.weight[1:])
     assert e.var().item() == pytest.approx(1 / 400, rel=0.05)
+    output.attach(400, 0.5)
+    assert_equal(output.feed(torch.arange(1, 50)), 10 * e)
     (grad,) = gradients(output.feed(torch.tensor([PAD, 5])), [output.embedding.weight])
     assert grad.any(-1).nonzero().flatten().tolist() == [5]
 

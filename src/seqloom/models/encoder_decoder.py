@@ -44,9 +44,8 @@ class EncoderDecoder(Autoregressive):
         surroundings = Surroundings(self.output.input_size, self.encoder.output_size, self.encoder.summary_size)
         self.decoder: Decoder = build("decoder", decoder, surroundings)
         self.bridge: Bridge = build("bridge", bridge, self.encoder, self.decoder.first)
-        # What a network reads begins with a variance of 1, which its own first weights are made for.
-        self.source.begin_with(1 / self.encoder.multiplies)
-        self.output.attach(self.decoder.output_size, 1 / self.decoder.multiplies)
+        self.source.begin_with(self.encoder.input_deviation)
+        self.output.attach(self.decoder.output_size, self.decoder.input_deviation)
         self._check_read()
         if share_embeddings:
             self._share_embeddings(source_vocabulary, target_vocabulary)

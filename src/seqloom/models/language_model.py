@@ -28,7 +28,7 @@ class LanguageModel(Autoregressive):
         super().__init__()
         self.output: Output = build("output", output, vocabulary)
         self.decoder: Decoder = build("decoder", decoder, Surroundings(self.output.input_size))
-        self.output.attach(self.decoder.output_size, 1 / self.decoder.multiplies)
+        self.output.attach(self.decoder.output_size, self.decoder.input_deviation)
 
     def prepare(self, batch: Batch, *, probe: Probe = silent) -> Memory:
         if batch.target_mask is None or batch.source is not None:

@@ -1,5 +1,6 @@
 """A vocabulary as vectors, and what training does to them."""
 
+import math
 from typing import Annotated
 
 import torch
@@ -15,7 +16,7 @@ Deviation = Annotated[float, Field(ge=0)]
 
 
 class Embedding(nn.Embedding):
-    """One learned vector per symbol of a vocabulary, at first with a variance of 1/size.
+    """A table with one learned row per symbol of a vocabulary, at first with a variance of 1/size.
 
     PAD's is zero, and as an embedding does not learn; where an output is tied to this table, its softmax moves it.
     """
@@ -28,11 +29,6 @@ class Embedding(nn.Embedding):
             self.weight.normal_(std=size**-0.5)
             self.weight[PAD] = 0
 
-    def begin_with(self, deviation: float) -> None:
-        """Give the first vectors, as long as they are the first, another standard deviation than 1/√size."""
-        with torch.no_grad():
-            self.weight *= deviation * self.embedding_dim**0.5
-
     def forward(self, ids: Tensor) -> Tensor:
         try:
             return super().forward(ids)
@@ -40,10 +36,16 @@ class Embedding(nn.Embedding):
             raise outside_vocabulary(ids, self.num_embeddings) from None
 
 
-class Regularised(nn.Module):
+class Embedded(nn.Module):
     """Ids to embeddings; in training, with some of them hidden or blurred, so that a model does not rely on each.
 
-    The table is given with every call, since two sides that share one may be regularised each in its own way.
+        e = scale · W[id]
+
+    The scale gives e the standard deviation that suits its reader, while W keeps one of 1/√size, as the weights of
+    logits have it that may be tied to it. It also makes e move faster: Adam's steps, of one size for all weights,
+    move e ``scale`` times as far as W. Were W itself larger, rare words would stay near where they began.
+
+    The table is given with every call, since two sides that share one may read it each in its own way.
 
     dropout: the share of an embedding's entries that are zero.
     noise: the standard deviation of Gaussian noise on every entry.
@@ -59,12 +61,17 @@ class Regularised(nn.Module):
         self.dropout = Dropout(dropout)
         self.noise = noise
         self.word_dropout = word_dropout
+        self.scale = 1.0
+
+    def begin_with(self, deviation: float, size: int) -> None:
+        """Have embeddings of a size begin with a standard deviation."""
+        self.scale = deviation * math.sqrt(size)
 
     def forward(self, ids: Tensor, embedding: Embedding) -> Tensor:
         if self.training and self.word_dropout > 0:
             hidden = torch.rand(ids.shape, device=ids.device) < self.word_dropout
             ids = ids.masked_fill(hidden & (ids > END), UNKNOWN)
-        e: Tensor = embedding(ids)
+        e: Tensor = embedding(ids) * self.scale
         if self.training and self.noise > 0:
             e = e + self.noise * torch.randn_like(e)
         return self.dropout(e)  # type: ignore[no-any-return]

@@ -14,7 +14,8 @@ from seqloom import __version__
 from seqloom.errors import InputError, SeqloomError
 from seqloom.files import write
 
-FORMAT = 1
+FORMAT = 2
+"""Of weights and checkpoints. In 1, recurrent models read their embeddings as they are, not multiplied by √size."""
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
@@ -32,10 +33,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} does not exist: there is nothing to resume") from None
     except Exception as error:
         raise SeqloomError(f"{path} is no checkpoint that can be read: {error}") from None
-    if state.get("format") != FORMAT:
-        raise SeqloomError(
-            f"{path} was written by seqloom {state.get('seqloom')}, whose checkpoints this one can't read"
-        )
+    _check_format(path, state["format"])
     set_random_state(state["random"])
     return state
 
@@ -82,15 +80,27 @@ def distinct(network: nn.Module) -> dict[str, Tensor]:
 def save_weights(path: Path, tensors: dict[str, Tensor]) -> None:
     """Weights as safetensors."""
     contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    write(path, safetensors.torch.save(contiguous, metadata={"seqloom": __version__}))
+    write(path, safetensors.torch.save(contiguous, metadata={"format": str(FORMAT), "seqloom": __version__}))
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
     """Weights from safetensors."""
     try:
-        return safetensors.torch.load_file(path)
+        with safetensors.safe_open(path, "pt") as file:
+            written = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:
         raise SeqloomError(f"the weights {path} can't be read: {error}") from None
+    _check_format(path, int(written.get("format", 1)))
+    return tensors
+
+
+def _check_format(path: Path, found: int) -> None:
+    if found != FORMAT:
+        raise SeqloomError(
+            f"{path} was written by another version of seqloom (format {found}, and this one reads {FORMAT}): train "
+            "the run anew, or use the version that made it"
+        )
 
 
 def put_weights(network: nn.Module, tensors: dict[str, Tensor], where: object) -> None:

@@ -30,7 +30,7 @@ class Decoder(nn.Module):
     reads: what of the memory it reads, of ``values`` and ``summary``.
     learns_first: whether it has a learned first state of its own.
     longest: how many tokens a target can have, END not counted; None: any number.
-    multiplies: what its input is multiplied with before anything else.
+    input_deviation: the standard deviation that embeddings should begin with, to suit it.
     """
 
     output_size: int
@@ -38,7 +38,7 @@ class Decoder(nn.Module):
     reads: frozenset[str] = frozenset()
     learns_first: bool = False
     longest: int | None = None
-    multiplies: float = 1.0
+    input_deviation: float
 
     def prepare(self, values_BSH: Tensor) -> dict[str, Tensor]:
         """What this decoder's attentions can compute of the values before the first step, by name."""

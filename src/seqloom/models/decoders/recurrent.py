@@ -17,7 +17,7 @@ from seqloom.nn.cells import Cell
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.memory import CellState, Decoded, Memory, State, Step, by_sentence, for_rows
 from seqloom.nn.probe import Probe, silent, within
-from seqloom.nn.recurrent import over_time
+from seqloom.nn.recurrent import INPUT_DEVIATION, over_time
 from seqloom.registry import Count, Share, Spec, build, check, register, split
 
 Layer = Callable[[int, Tensor, Sequence[Tensor]], Tensor]
@@ -64,6 +64,7 @@ class RecurrentDecoder(Decoder):
     attention: options of the attention: score, normaliser, …
     """
 
+    input_deviation = INPUT_DEVIATION
     uncompiled: ClassVar[tuple[str, ...]] = ("_one_by_one",)
     """A graph for every length would take longer to make than it ever saves."""
 

@@ -32,6 +32,8 @@ class TransformerDecoder(Decoder):
         embedding and position.
     """
 
+    input_deviation = 1.0  # that of positions, which are added
+
     def __init__(
         self,
         surroundings: Surroundings,
@@ -47,7 +49,6 @@ class TransformerDecoder(Decoder):
     ) -> None:
         super().__init__()
         self.output_size = size
-        self.multiplies = size**0.5
         self.heads = heads
         E = surroundings.input_size
         self.adapt = nn.Identity() if size == E else nn.Linear(E, size, bias=False)
@@ -87,7 +88,7 @@ class TransformerDecoder(Decoder):
     def _run(self, e_RTE: Tensor, past: State, memory: Memory, weights: bool, probe: Probe) -> tuple[Decoded, State]:
         """T steps behind the ``past``."""
         t = past["0.keys"].shape[2]
-        x = self.dropout(self.positions(self.adapt(e_RTE) * self.multiplies, t))
+        x = self.dropout(self.positions(self.adapt(e_RTE), t))
         seen: Tensor | None = None
         new = State()
         for n, layer in enumerate(self.layers):

@@ -35,14 +35,14 @@ class Encoder(nn.Module):
     summary_size: of the summary, the whole source as one vector.
     final: the shape of the last states; None where there are none.
     longest: how many steps a source can have; None: any number.
-    multiplies: what its input is multiplied with before anything else.
+    input_deviation: the standard deviation that embeddings should begin with, to suit it.
     """
 
     output_size: int
     summary_size: int
     final: StateShape | None = None
     longest: int | None = None
-    multiplies: float = 1.0
+    input_deviation: float
 
     def check_read(self, reads: frozenset[str]) -> None:
         """Refuse if this encoder would learn nothing, given what of the memory is read."""

@@ -7,7 +7,7 @@ from torch import Tensor
 from seqloom.errors import OptionError
 from seqloom.models.encoders.base import Encoded, Encoder, StateShape, mean_of_real
 from seqloom.nn.probe import Probe, silent
-from seqloom.nn.recurrent import Recurrent
+from seqloom.nn.recurrent import INPUT_DEVIATION, Recurrent
 from seqloom.registry import Count, Share, Spec, register, split
 
 
@@ -26,6 +26,8 @@ class RecurrentEncoder(Encoder):
     summary: ``final``, the top layer's last state (of both directions); ``backward``, the last state of the backward
         direction only, which has just read the first word (Bahdanau et al. 2015); ``mean`` of all states.
     """
+
+    input_deviation = INPUT_DEVIATION
 
     def __init__(
         self,

@@ -15,8 +15,7 @@ from seqloom.registry import Count, Share, Spec, build, register
 class TransformerEncoder(Encoder):
     """A stack of self-attention and position-wise layers over the source.
 
-    Vaswani et al. 2017. Embeddings are multiplied by √size before positions are added. The summary is the mean of
-    the values.
+    Vaswani et al. 2017. The summary is the mean of the values.
 
     size: of everything on the residual path; embeddings of another size are projected to it.
     layers, heads: how many.
@@ -27,6 +26,8 @@ class TransformerEncoder(Encoder):
     dropout: on every sub-layer and within the position-wise network, on the weights of attention, and on the sum of
         embedding and position.
     """
+
+    input_deviation = 1.0  # that of positions, which are added
 
     def __init__(
         self,
@@ -43,7 +44,6 @@ class TransformerEncoder(Encoder):
     ) -> None:
         super().__init__()
         self.output_size = self.summary_size = size
-        self.multiplies = size**0.5
         self.adapt = nn.Identity() if input_size == size else nn.Linear(input_size, size, bias=False)
         self.positions: Positions = build("positions", positions, size)
         self.longest = self.positions.longest
@@ -54,7 +54,7 @@ class TransformerEncoder(Encoder):
         self.norm = nn.LayerNorm(size) if norm == "before" else nn.Identity()
 
     def forward(self, x_BSE: Tensor, mask_BS: Tensor, *, probe: Probe = silent) -> Encoded:
-        x = self.dropout(self.positions(self.adapt(x_BSE) * self.multiplies))
+        x = self.dropout(self.positions(self.adapt(x_BSE)))
         hiding_BS = hiding(mask_BS)
         for n, layer in enumerate(self.layers):
             x = layer(x, hiding_BS, within(probe, f"{n}."))

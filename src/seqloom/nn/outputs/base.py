@@ -39,8 +39,8 @@ class Output(nn.Module):
     """Whether ``loss`` and ``log_probs`` read the weights of attention."""
 
     def attach(self, feature_size: int, fed_deviation: float) -> None:
-        """Make what reads features of this size; what is fed may begin with a standard deviation that suits the
-        decoder.
+        """Make what reads features of this size, and have what is fed, where it is learned, begin with a standard
+        deviation.
         """
         raise NotImplementedError
 

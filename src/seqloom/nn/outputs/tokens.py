@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from seqloom.batch import PAD, START
 from seqloom.errors import OptionError, SizeError
-from seqloom.nn.embedding import Deviation, Embedding, Regularised, outside_vocabulary
+from seqloom.nn.embedding import Deviation, Embedded, Embedding, outside_vocabulary
 from seqloom.nn.memory import Memory, Step
 from seqloom.nn.outputs.base import Loss, Output
 from seqloom.nn.outputs.cross_entropy import linear_cross_entropy
@@ -53,17 +53,17 @@ class TokenOutput(Output):
         self.input_size = size
         self.label_smoothing = label_smoothing
         self.embedding = Embedding(vocabulary, size)
-        self.regularised = Regularised(dropout=dropout, noise=noise, word_dropout=word_dropout)
+        self.embedded = Embedded(dropout=dropout, noise=noise, word_dropout=word_dropout)
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         self.tied = tied
 
     def attach(self, feature_size: int, fed_deviation: float) -> None:
+        self.embedded.begin_with(fed_deviation, self.input_size)
         if not self.tied:
             # Glorot's variance would be that of a layer as wide as the vocabulary: so small that nothing is learned
             # from logits for hundreds of updates. A tied table has this one, too.
             weight = torch.empty(len(self.bias), feature_size, device=self.bias.device)
             self.weight = nn.Parameter(weight.normal_(std=feature_size**-0.5))
-            self.embedding.begin_with(fed_deviation)
         elif feature_size != self.input_size:
             raise SizeError(
                 f"tied embeddings of size {self.input_size} can't read features of size {feature_size}: "
@@ -86,7 +86,7 @@ class TokenOutput(Output):
         return torch.full((len(memory),), START, device=memory.mask.device)
 
     def feed(self, value: Tensor) -> Tensor:
-        return self.regularised(value, self.embedding)  # type: ignore[no-any-return]
+        return self.embedded(value, self.embedding)  # type: ignore[no-any-return]
 
     def loss(
         self, features_BTH: Tensor, weights_BTS: Tensor | None, memory: Memory, target: Tensor, mask_BT: Tensor

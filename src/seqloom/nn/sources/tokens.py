@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from seqloom.nn.embedding import Deviation, Embedding, Regularised
+from seqloom.nn.embedding import Deviation, Embedded, Embedding
 from seqloom.nn.sources.base import Source
 from seqloom.registry import Count, Share, register
 
@@ -35,10 +35,10 @@ class TokenSource(Source):
         self.output_size = size
         self.reverse = reverse
         self.embedding = Embedding(vocabulary, size)
-        self.regularised = Regularised(dropout=dropout, noise=noise, word_dropout=word_dropout)
+        self.embedded = Embedded(dropout=dropout, noise=noise, word_dropout=word_dropout)
 
     def begin_with(self, deviation: float) -> None:
-        self.embedding.begin_with(deviation)
+        self.embedded.begin_with(deviation, self.output_size)
 
     def forward(self, source: Tensor) -> Tensor:
-        return self.regularised(source, self.embedding)  # type: ignore[no-any-return]
+        return self.embedded(source, self.embedding)  # type: ignore[no-any-return]
