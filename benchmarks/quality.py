@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/quality.py DATA                    # everything that is not there yet: many hours
     .venv/bin/python benchmarks/quality.py DATA --cases g2p/fre    # only this
+    .venv/bin/python benchmarks/quality.py DATA --cases g2p/fre --again   # with the version of today
     .venv/bin/python benchmarks/quality.py DATA --list             # what there is
 
 A case is a corpus and a recipe. Its runs differ by their seeds alone; a run that is finished is not trained again.
@@ -148,10 +149,14 @@ def kept_records() -> list[Record]:
 
 
 class Bench:
-    """Trains and measures cases; runs are folders below ``runs``, data is below ``data``."""
+    """Trains and measures cases; runs are folders below ``runs``, data is below ``data``.
 
-    def __init__(self, data: Path, runs: Path, threads: int) -> None:
-        self.data, self.runs, self.threads = data, runs, threads
+    again: what is there already is trained and measured again, and replaced.
+    note: what else is to be said of the machine.
+    """
+
+    def __init__(self, data: Path, runs: Path, threads: int, *, again: bool, note: str) -> None:
+        self.data, self.runs, self.threads, self.again, self.note = data, runs, threads, again, note
 
     def do(self, case: Case | Mixture, most: int) -> None:
         """Every run of a case that is not there yet, at most so many, and what is measured of it."""
@@ -175,12 +180,12 @@ class Bench:
     def train(self, case: Case, seed: int) -> None:
         """One run, in a process of its own."""
         folder = self.folder(case, seed)
-        if (folder / "minutes").exists():
+        if (folder / "minutes").exists() and not self.again:
             return
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was interrupted, nobody knows the minutes
-        begin = time.monotonic()
+        begin, where = time.monotonic(), machine(self.threads, self.note)
         self.seqloom(*self.command(case, seed))
-        (folder / "machine").write_text(machine(self.threads) + "\n")
+        (folder / "machine").write_text(where + "\n")
         (folder / "minutes").write_text(f"{(time.monotonic() - begin) / 60:.3f}\n")
 
     def command(self, case: Case, seed: int) -> list[str]:
@@ -209,7 +214,7 @@ class Bench:
         seeds = [seed for _, seed in runs]
         first = runs[0][0]
         for test, files in first.tests.items():
-            if any((r.case, r.test, r.seeds) == (case.name, test, seeds) for r in kept_records()):
+            if not self.again and any((r.case, r.test, r.seeds) == (case.name, test, seeds) for r in kept_records()):
                 continue
             asked = [part for metric in first.metrics for part in ("--metric", metric)]
             command = ["evaluate", *(str(self.folder(*run)) for run in runs), "--data", *self.files(files), *asked]
@@ -224,7 +229,7 @@ class Bench:
         shown: list[str],
         found: dict[str, Any],
     ) -> None:
-        """Add a record, and write them all."""
+        """Add a record, in place of an older one of the same, and write them all."""
         first = next(iter(found["metrics"]))
         seeds = [seed for _, seed in runs]
         record = Record(
@@ -247,7 +252,8 @@ class Bench:
         with open(__file__) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # whoever else runs this program waits
             order = [case.name for case in CASES]
-            records = [*kept_records(), record]
+            others = [r for r in kept_records() if (r.case, r.test, r.seeds) != (case.name, test, seeds)]
+            records = [*others, record]
             records.sort(key=lambda r: (order.index(r.case) if r.case in order else len(order), r.test, r.seeds))
             rows = ",\n".join(json.dumps(asdict(r), ensure_ascii=False) for r in records)
             beside = FILE.with_suffix(".new")
@@ -287,6 +293,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="at most so many runs of a case (%(default)s)")
     parser.add_argument("--runs", type=Path, default=Path("runs/quality"), help="where runs are (%(default)s)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of training (%(default)s)")
+    parser.add_argument("--again", action="store_true", help="also what is there: train and measure it anew")
+    parser.add_argument("--note", default="", metavar="TEXT", help="said of the machine, as what else it was doing")
     parser.add_argument("--list", action="store_true", help="only say what cases there are")
     options = parser.parse_args()
     names = [case.name for case in CASES]
@@ -296,7 +304,8 @@ def main() -> None:
     unknown = [name for name in options.cases or () if name not in names]
     if unknown:
         parser.error(f"no such case: {', '.join(unknown)}; there are {', '.join(names)}")
-    bench = Bench(options.data.resolve(), options.runs.resolve(), options.threads)
+    folders = options.data.resolve(), options.runs.resolve()
+    bench = Bench(*folders, options.threads, again=options.again, note=options.note)
     for case in CASES:
         if not options.cases or case.name in options.cases:
             bench.do(case, options.seeds)

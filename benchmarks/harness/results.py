@@ -140,11 +140,11 @@ def table(records: Sequence[Row]) -> str:
     return "\n".join([lines[0], "─" * len(lines[0]), *lines[1:]])
 
 
-def machine(threads: int) -> str:
-    """One line on what the numbers were measured on."""
+def machine(threads: int, note: str = "") -> str:
+    """One line on what the numbers were measured on; note: what else is to be said of it."""
     models = [line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    at_once = "1 thread" if threads == 1 else f"{threads} threads"
+    at_once = ("1 thread" if threads == 1 else f"{threads} threads") + (f", {note}" if note else "")
     return (
         f"{models[0] if models else platform.machine()}, {os.cpu_count()} cores, {at_once}, {memory:.0f} GB, "
         f"{platform.system()}, Python {platform.python_version()}, torch {version('torch')}, seqloom {commit()}, "
