@@ -42,7 +42,7 @@ class Suited(NamedTuple):
 TABLE = [
     Suited(500, 64, 0.3, 4, None, 80, 3e-3),
     Suited(3_000, 128, 0.4, 8, None, 30, 2e-3),
-    Suited(15_000, 256, 0.3, 64, None, 18, 2e-3),
+    Suited(15_000, 256, 0.3, 64, None, 15, 2e-3),
     Suited(60_000, 256, 0.3, 64, None, 12, 2e-3),
     Suited(300_000, 384, 0.2, None, 3000, 16, 1e-3),
     Suited(2_000_000, 512, 0.1, None, 4096, 8, 1e-3),
