@@ -121,7 +121,6 @@ def g2p(
 CMUDICT = {part: [f"cmudict/eng_cmudict_{part}.tsv"] for part in ("train", "dev", "test")}
 CASES: list[Case | Mixture] = [
     *(g2p(language, seeds=THREE if language in ("dut", "fre", "kor") else (1,)) for language in MEDIUM),
-    g2p("ice"),
     g2p("ice", None, suffix="/default"),
     *(g2p(language, "g2p-transformer.yaml", suffix="/transformer") for language in ("dut", "fre")),
     multi30k("transformer", "multi30k-transformer.yaml", seeds=THREE),
