@@ -27,8 +27,8 @@ BLEU of words that another tokenizer cut differs by some tenths."""
 VERSIONED = ", seqloom "
 OLDER = """\
 Where the line on the machine names no commit of seqloom, the figure is of a version before: it kept no moving average
-of the weights, and recipes that were not measured again still keep none. On 2026-11-16 embeddings and logits also
-began with smaller weights.
+of the weights, and recipes that were not measured again still keep none; and recurrent models read embeddings as their
+tables have them, which began with a variance of 1/size on 2026-11-16, and of 1 on 2026-11-17.
 """
 
 SEARCH = """\
