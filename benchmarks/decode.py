@@ -151,7 +151,7 @@ def measure(case: Case, run: Run) -> tuple[list[Decoding], float]:
             return worker
 
         product = start(sys.executable, "matrix_product.py", size=PRODUCT)
-        ours = start(sys.executable, "decode_seqloom.py", **description)  # first, as it leaves weights for others
+        ours = start(sys.executable, "decode_seqloom.py", **description)  # first, as it exports for others
         theirs = [start(peer.python(), peer.script, **description, **peer.options) for peer in facing]
         answers = ours.ask("result", number=0)
         for peer, worker in zip(facing, theirs, strict=True):

@@ -43,8 +43,8 @@ def build(model: str, vocabulary: int, sizes: dict[str, Any]) -> Any:
 def make(model: str, vocabulary: int, sizes: dict[str, Any], beam: int, steps: int, folder: str) -> Run:
     """Searches for the batches of a folder; a Transformer is exported into it, for peers that can run it."""
     made = build(model, vocabulary, sizes)
-    if model == "transformer":
-        home = Path(folder) / "ctranslate2"
+    home = Path(folder) / "ctranslate2"
+    if model == "transformer" and not home.exists():
         home.mkdir()
         export(made, home, int8=False)
     sources = [torch.from_numpy(source) for source in np.load(Path(folder) / "sources.npz").values()]

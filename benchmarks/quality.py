@@ -5,7 +5,8 @@
     .venv/bin/python benchmarks/quality.py DATA --cases g2p/fre --again   # with the version of today
     .venv/bin/python benchmarks/quality.py DATA --list             # what there is
 
-A case is a corpus and a recipe. Its runs differ by their seeds alone; a run that is finished is not trained again.
+A case is a corpus and a recipe. Its runs differ by their seeds alone; a run that is finished is not trained again,
+unless by ``--again``, which first forgets what was measured of it.
 They are trained with ``seqloom train`` and measured with ``seqloom evaluate``, each in a process of its own, and the
 minutes are those of the whole training command. Where a case has several runs, all of them together are measured too,
 as an ensemble (the mean of their probabilities); a mixture is an ensemble of the runs of several cases. The test set
@@ -24,7 +25,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -147,10 +148,23 @@ def kept_records() -> list[Record]:
     return [Record(**r) for r in json.loads(FILE.read_text(encoding="utf-8"))] if FILE.exists() else []
 
 
+def change_records(change: Callable[[list[Record]], list[Record]]) -> None:
+    """Write what becomes of the records; whoever else runs this program waits."""
+    with open(__file__) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        order = [case.name for case in CASES]
+        records = change(kept_records())
+        records.sort(key=lambda r: (order.index(r.case) if r.case in order else len(order), r.test, r.seeds))
+        rows = ",\n".join(json.dumps(asdict(r), ensure_ascii=False) for r in records)
+        beside = FILE.with_suffix(".new")
+        beside.write_text(f"[\n{rows}\n]\n", encoding="utf-8")
+        beside.replace(FILE)
+
+
 class Bench:
     """Trains and measures cases; runs are folders below ``runs``, data is below ``data``.
 
-    again: what is there already is trained and measured again, and replaced.
+    again: runs that are there already are trained and measured again; those of a mixture only measured together.
     note: what else is to be said of the machine.
     """
 
@@ -163,14 +177,23 @@ class Bench:
             runs = [(BY_NAME[name], seed) for name, seed in case.runs]
             for run in runs:
                 self.train(*run)
+            if self.again:
+                change_records(lambda records: [r for r in records if r.case != case.name])
             self.measure(case, runs)
             return
         runs = [(case, seed) for seed in case.seeds[:most]]
         for run in runs:
+            if self.again:
+                self.forget(*run)
             self.train(*run)
             self.measure(case, [run])
         if 1 < len(case.seeds) <= most:
             self.measure(case, runs)
+
+    def forget(self, case: Case, seed: int) -> None:
+        """A run, and what was measured of it alone and together with others of its case."""
+        change_records(lambda records: [r for r in records if r.case != case.name or seed not in r.seeds])
+        shutil.rmtree(self.folder(case, seed), ignore_errors=True)
 
     def folder(self, case: Case, seed: int) -> Path:
         """Where a run is."""
@@ -179,7 +202,7 @@ class Bench:
     def train(self, case: Case, seed: int) -> None:
         """One run, in a process of its own."""
         folder = self.folder(case, seed)
-        if (folder / "minutes").exists() and not self.again:
+        if (folder / "minutes").exists():
             return
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was interrupted, nobody knows the minutes
         begin, where = time.monotonic(), machine(self.threads, self.note)
@@ -213,7 +236,7 @@ class Bench:
         seeds = [seed for _, seed in runs]
         first = runs[0][0]
         for test, files in first.tests.items():
-            if not self.again and any((r.case, r.test, r.seeds) == (case.name, test, seeds) for r in kept_records()):
+            if any((r.case, r.test, r.seeds) == (case.name, test, seeds) for r in kept_records()):
                 continue
             asked = [part for metric in first.metrics for part in ("--metric", metric)]
             command = ["evaluate", *(str(self.folder(*run)) for run in runs), "--data", *self.files(files), *asked]
@@ -228,7 +251,7 @@ class Bench:
         shown: list[str],
         found: dict[str, Any],
     ) -> None:
-        """Add a record, in place of an older one of the same, and write them all."""
+        """Add a record."""
         first = next(iter(found["metrics"]))
         seeds = [seed for _, seed in runs]
         record = Record(
@@ -248,16 +271,7 @@ class Bench:
             command=shlex.join(["seqloom", *map(self.anywhere, shown)]),
             machine="; ".join(dict.fromkeys((self.folder(*run) / "machine").read_text().strip() for run in runs)),
         )
-        with open(__file__) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # whoever else runs this program waits
-            order = [case.name for case in CASES]
-            others = [r for r in kept_records() if (r.case, r.test, r.seeds) != (case.name, test, seeds)]
-            records = [*others, record]
-            records.sort(key=lambda r: (order.index(r.case) if r.case in order else len(order), r.test, r.seeds))
-            rows = ",\n".join(json.dumps(asdict(r), ensure_ascii=False) for r in records)
-            beside = FILE.with_suffix(".new")
-            beside.write_text(f"[\n{rows}\n]\n", encoding="utf-8")
-            beside.replace(FILE)
+        change_records(lambda records: [*records, record])
         value, low, high = (record.metrics[first]["value"], *record.metrics[first]["interval"])
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"{len(seeds)} together"
         print(f"{case.name} {test}, {which}: {first} {value:.2f} ({low:.2f} – {high:.2f})", flush=True)
@@ -292,8 +306,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="at most so many runs of a case (%(default)s)")
     parser.add_argument("--runs", type=Path, default=Path("runs/quality"), help="where runs are (%(default)s)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of training (%(default)s)")
-    parser.add_argument("--again", action="store_true", help="also what is there: train and measure it anew")
-    parser.add_argument("--note", default="", metavar="TEXT", help="said of the machine, as what else it was doing")
+    parser.add_argument("--again", action="store_true", help="train and measure again what is already there")
+    parser.add_argument(
+        "--note", default="", metavar="TEXT", help="added to the line on the machine: what else it did"
+    )
     parser.add_argument("--list", action="store_true", help="only say what cases there are")
     options = parser.parse_args()
     names = [case.name for case in CASES]

@@ -27,8 +27,9 @@ BLEU of words that another tokenizer cut differs by some tenths."""
 VERSIONED = ", seqloom "
 OLDER = """\
 Where the line on the machine names no commit of seqloom, the figure is of a version before: it kept no moving average
-of the weights, and recipes that were not measured again still keep none; and recurrent models read embeddings as their
-tables have them, which began with a variance of 1/size on 2026-11-16, and of 1 on 2026-11-17.
+of the weights, and recipes that were not measured again still keep none; recurrent models read embeddings as their
+tables have them, those of the source beginning with a variance of 1/size on 2026-11-16 and of 1 on 2026-11-17; and on
+2026-11-16 logits that are not tied began with smaller weights.
 """
 
 SEARCH = """\

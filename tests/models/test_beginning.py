@@ -5,6 +5,7 @@ import torch
 
 from seqloom import build_model, preset_names
 from seqloom.batch import END
+from seqloom.models.encoders import Encoder
 from seqloom.presets import load_preset
 
 VOCABULARY, SIZE = 300, 64
@@ -21,7 +22,7 @@ ids = torch.arange(END, VOCABULARY)[None]
 
 
 def wanted(preset):
-    """As positions for a Transformer, which are added; less for what must not shut or open gates for good."""
+    """Less for what has gates."""
     return 1.0 if preset == "transformer" else 0.25
 
 
@@ -50,3 +51,22 @@ def test_padding_is_read_as_nothing():
     model = made("recurrent", **{"output.tied": False})
     assert not model.source(torch.zeros(1, 1, dtype=torch.long)).any()
     assert not model.output.feed(torch.zeros(1, 1, dtype=torch.long)).any()
+
+
+def test_two_readers_of_one_table_each_read_it_as_suits_them():
+    model = build_model(
+        {"source": "tokens", "encoder": "recurrent", "bridge": "none", "decoder": "transformer", "output": "tokens"},
+        source_vocabulary=VOCABULARY,
+        target_vocabulary=VOCABULARY,
+        size=SIZE,
+        settings={"share_embeddings": True},
+    )
+    assert model.source.embedding is model.output.embedding
+    assert torch.allclose(model.output.feed(ids), 4 * model.source(ids))
+
+
+def test_a_reader_that_says_nothing_reads_a_deviation_of_1():
+    class Reader(Encoder):
+        pass
+
+    assert Reader().input_deviation == 1

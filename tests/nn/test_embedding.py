@@ -46,9 +46,21 @@ def test_word_dropout_of_all_spares_only_what_is_special(table):
     assert seen.tolist() == [[PAD, START, END] + [UNKNOWN] * (V - 3)]
 
 
-def test_noise_is_normal_with_the_given_deviation(table):
+def test_the_scale_gives_what_is_read_its_deviation():
+    torch.manual_seed(0)
+    table, part = Embedding(500, SIZE), Embedded()
+    part.begin_with(0.7, SIZE)
+    ids = torch.arange(1, 500)
+    assert torch.equal(part(ids, table), part.scale * table.weight[1:])
+    assert part(ids, table).std().item() == pytest.approx(0.7, rel=0.05)
+
+
+@pytest.mark.parametrize("scale", [1.0, 3.0])
+def test_noise_is_normal_with_the_given_deviation_whatever_the_scale(table, scale):
     ids = torch.randint(0, V, (200, 100))
-    noise = (Embedded(noise=0.3)(ids, table) - table(ids)).flatten() / 0.3
+    part = Embedded(noise=0.3)
+    part.scale = scale
+    noise = (part(ids, table) - scale * table(ids)).flatten() / 0.3
     n = len(noise)
     assert abs(noise.mean()) < 5 / math.sqrt(n)
     assert abs(noise.var() - 1) < 5 * math.sqrt(2 / n)

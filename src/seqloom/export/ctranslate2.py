@@ -48,15 +48,15 @@ Floats = NDArray[np.float32]
 def export(model: Autoregressive, folder: Path, *, int8: bool) -> None:
     """Write a Transformer into a folder; int8: with weights of 8 bits."""
     specs: Any = needed("ctranslate2.specs")
-    source, encoder, decoder, output = _parts(deepcopy(model).cpu().float().eval())  # the caller's stays as it is
+    source, encoder, decoder, output = _parts(deepcopy(model).cpu().float())  # the caller's stays as it is
     spec = specs.TransformerSpec(
         _stack(specs.TransformerEncoderSpec, encoder),
         _stack(specs.TransformerDecoderSpec, decoder),
     )
+    spec.encoder.scale_embeddings, spec.decoder.scale_embeddings = source.embedded.scale, output.embedded.scale
     with torch.no_grad():
-        sources, targets = (torch.arange(side.embedding.num_embeddings) for side in (source, output))
-        spec.encoder.embeddings[0].weight = _array(encoder.adapt(source(sources)))
-        spec.decoder.embeddings.weight = _array(decoder.adapt(output.feed(targets)))
+        spec.encoder.embeddings[0].weight = _array(encoder.adapt(source.embedding.weight))
+        spec.decoder.embeddings.weight = _array(decoder.adapt(output.embedding.weight))
         spec.encoder.position_encodings.encodings = _positions(encoder)
         spec.decoder.position_encodings.encodings = _positions(decoder)
     spec.decoder.projection.weight, spec.decoder.projection.bias = _array(output.output_weight), _array(output.bias)
@@ -97,14 +97,12 @@ def _stack(kind: Any, stack: TransformerEncoder | TransformerDecoder) -> Any:
     activations: Any = needed("ctranslate2.specs.common_spec").Activation
     first = stack.layers[0]
     assert isinstance(first, EncoderLayer | DecoderLayer)
-    spec = kind(
+    return kind(
         len(stack.layers),
         first.self_attention.heads,
         pre_norm=first.self_path.place == "before",
         activation=activations.RELU if isinstance(first.feed_forward[1], nn.ReLU) else activations.GELU,
     )
-    spec.scale_embeddings = False  # ours are written multiplied
-    return spec
 
 
 def _positions(stack: TransformerEncoder | TransformerDecoder) -> Floats:

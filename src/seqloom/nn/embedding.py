@@ -41,9 +41,9 @@ class Embedded(nn.Module):
 
         e = scale · W[id]
 
-    The scale gives e the standard deviation that suits its reader, while W keeps one of 1/√size, as the weights of
-    logits have it that may be tied to it. It also makes e move faster: Adam's steps, of one size for all weights,
-    move e ``scale`` times as far as W. Were W itself larger, rare words would stay near where they began.
+    The scale gives e the standard deviation that suits its reader, while W keeps 1/√size, which suits the logits
+    where W is tied to them. It also makes e move faster: Adam's steps, of one size for all weights, move e ``scale``
+    times as far as W.
 
     The table is given with every call, since two sides that share one may read it each in its own way.
 

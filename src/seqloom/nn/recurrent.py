@@ -17,9 +17,9 @@ from seqloom.nn.unrolled import UnrolledCell, autocast_type
 from seqloom.registry import Count, Share, Spec, build
 
 INPUT_DEVIATION = 0.25
-"""The standard deviation with which embeddings begin that a recurrence reads. Found by trying: with 1, models learn
-sooner, but the gates are soon shut or open, and what is learned of rare words is worse in the end; with 1/√size they
-end as well, but hundreds of updates pass until a decoder finds out where to attend."""
+"""The standard deviation with which embeddings begin that a recurrence reads. Found by trying on Multi30k: with 1,
+models are better in the first epoch and worse from the second on, their gates soon wide open or shut; with 1/√size,
+hundreds of updates more pass until a decoder finds out where to attend."""
 
 
 def over_time(

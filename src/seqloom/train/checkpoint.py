@@ -15,7 +15,8 @@ from seqloom.errors import InputError, SeqloomError
 from seqloom.files import write
 
 FORMAT = 2
-"""Of weights and checkpoints. In 1, recurrent models read their embeddings as they are, not multiplied by √size."""
+"""Of weights and checkpoints. In 1, recurrent models read their embeddings as they are, and Transformers multiplied
+them after they had been projected to the model's size."""
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
@@ -33,7 +34,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} does not exist: there is nothing to resume") from None
     except Exception as error:
         raise SeqloomError(f"{path} is no checkpoint that can be read: {error}") from None
-    _check_format(path, state["format"])
+    _check_format(path, str(state.get("format")))
     set_random_state(state["random"])
     return state
 
@@ -80,7 +81,7 @@ def distinct(network: nn.Module) -> dict[str, Tensor]:
 def save_weights(path: Path, tensors: dict[str, Tensor]) -> None:
     """Weights as safetensors."""
     contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    write(path, safetensors.torch.save(contiguous, metadata={"format": str(FORMAT), "seqloom": __version__}))
+    write(path, safetensors.torch.save(contiguous, metadata={"seqloom": __version__, "seqloom_format": str(FORMAT)}))
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
@@ -91,12 +92,12 @@ def load_weights(path: Path) -> dict[str, Tensor]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:
         raise SeqloomError(f"the weights {path} can't be read: {error}") from None
-    _check_format(path, int(written.get("format", 1)))
+    _check_format(path, written.get("seqloom_format", "1"))
     return tensors
 
 
-def _check_format(path: Path, found: int) -> None:
-    if found != FORMAT:
+def _check_format(path: Path, found: str) -> None:
+    if found != str(FORMAT):
         raise SeqloomError(
             f"{path} was written by another version of seqloom (format {found}, and this one reads {FORMAT}): train "
             "the run anew, or use the version that made it"

@@ -38,7 +38,7 @@ class Decoder(nn.Module):
     reads: frozenset[str] = frozenset()
     learns_first: bool = False
     longest: int | None = None
-    input_deviation: float
+    input_deviation: float = 1.0
 
     def prepare(self, values_BSH: Tensor) -> dict[str, Tensor]:
         """What this decoder's attentions can compute of the values before the first step, by name."""

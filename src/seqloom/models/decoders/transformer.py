@@ -32,8 +32,6 @@ class TransformerDecoder(Decoder):
         embedding and position.
     """
 
-    input_deviation = 1.0  # that of positions, which are added
-
     def __init__(
         self,
         surroundings: Surroundings,

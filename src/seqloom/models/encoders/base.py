@@ -42,7 +42,7 @@ class Encoder(nn.Module):
     summary_size: int
     final: StateShape | None = None
     longest: int | None = None
-    input_deviation: float
+    input_deviation: float = 1.0
 
     def check_read(self, reads: frozenset[str]) -> None:
         """Refuse if this encoder would learn nothing, given what of the memory is read."""

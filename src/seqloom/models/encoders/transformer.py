@@ -27,8 +27,6 @@ class TransformerEncoder(Encoder):
         embedding and position.
     """
 
-    input_deviation = 1.0  # that of positions, which are added
-
     def __init__(
         self,
         input_size: int,
