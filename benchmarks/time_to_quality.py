@@ -11,7 +11,7 @@ neither toolkit has to run with those that suit the other.
 The clock runs from the start of the process to the end of the evaluation that reached the goal: imports, reading,
 training, and every evaluation on the way. In each round the toolkits have their turn, one at a time; round i has
 seed i, and every other round goes backwards. A figure is the median over the rounds. Results are written after every
-case.
+round.
 
     .venv/bin/python benchmarks/time_to_quality.py DATA                    # half an hour or more a round
     .venv/bin/python benchmarks/time_to_quality.py DATA --batches 32 --rates 2e-3 --out trial
@@ -22,7 +22,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -72,9 +72,30 @@ def race(
     rounds: int,
     threads: int,
     console: Console,
+    after_round: Callable[[Race, int], None],
 ) -> Race:
-    """The record; ``most``: updates after which a toolkit has failed."""
+    """The record; ``most``: updates after which a toolkit has failed.
+
+    after_round: called with the record so far, and the number of rounds it is of.
+    """
+    minutes: dict[str, list[float]] = {"seqloom": [], "joeynmt": []}
     updates: dict[str, list[int]] = {"seqloom": [], "joeynmt": []}
+
+    def so_far() -> Race:
+        ours, theirs = median(minutes["seqloom"]), median(minutes["joeynmt"])
+        return Race(
+            "multi30k-de-en",
+            PEER,
+            batch,
+            rate,
+            goal,
+            round(ours, 2),
+            round(theirs, 2),
+            round(theirs / ours, 3),
+            median(updates["seqloom"]),
+            median(updates["joeynmt"]),
+        )
+
     with tempfile.TemporaryDirectory() as home:
         corpus = Path(home) / "corpus"
         corpus.mkdir()
@@ -97,33 +118,27 @@ def race(
                     every=every,
                     most=most,
                 )
-            minutes = (time.monotonic() - begin) / 60
+            taken = (time.monotonic() - begin) / 60
             shown = ", ".join(f"{bleu:.1f}" for bleu in reached["bleu"])
             which = f"batches of {batch}, rate {rate:g}, round {number + 1}: {name}"
-            console.print(f"{which} {minutes:.1f} minutes, {reached['updates']} updates: {shown}")
+            console.print(f"{which} {taken:.1f} minutes, {reached['updates']} updates: {shown}")
             if reached["bleu"][-1] < goal:
                 raise RuntimeError(f"{name} did not reach {goal} BLEU in {most} updates")
+            minutes[name].append(taken)
             updates[name].append(reached["updates"])
-            return minutes
+            return taken
 
         participants = {
             "seqloom": partial(turn, "seqloom", sys.executable),
             "joeynmt": partial(turn, "joeynmt", peers.joeynmt()),
         }
-        minutes = interleaved(participants, rounds=rounds, warm_up=0, progress=lambda: None)
-    ours, theirs = median(minutes["seqloom"]), median(minutes["joeynmt"])
-    return Race(
-        "multi30k-de-en",
-        PEER,
-        batch,
-        rate,
-        goal,
-        round(ours, 2),
-        round(theirs, 2),
-        round(theirs / ours, 3),
-        median(updates["seqloom"]),
-        median(updates["joeynmt"]),
-    )
+        interleaved(
+            participants,
+            rounds=rounds,
+            warm_up=0,
+            progress=lambda: after_round(so_far(), len(minutes["seqloom"])),
+        )
+    return so_far()
 
 
 def shown(records: Sequence[Race]) -> str:
@@ -150,6 +165,13 @@ def main() -> None:
         if not (options.data / name).is_file():
             parser.error(f"there is no {options.data / name}")
     records: list[Race] = []
+    where = machine(options.threads)
+
+    def keep(race: Race, rounds: int) -> None:
+        """Write what there is."""
+        text = f"{where}; medians of {rounds} round{'s' * (rounds > 1)}\n\n{shown([*records, race])}"
+        write("time_to_quality", [*records, race], text, options.out)
+
     for batch, rate in product(options.batches, options.rates):
         records.append(
             race(
@@ -162,11 +184,10 @@ def main() -> None:
                 rounds=options.rounds,
                 threads=options.threads,
                 console=Console(stderr=True),
+                after_round=keep,
             )
         )
-        text = f"{machine(options.threads)}; medians of {options.rounds} rounds\n\n{shown(records)}"
-        write("time_to_quality", records, text, options.out)
-    print(text)
+    print((options.out / "time_to_quality.txt").read_text(encoding="utf-8"), end="")
 
 
 if __name__ == "__main__":
