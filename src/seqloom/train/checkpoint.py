@@ -81,7 +81,8 @@ def distinct(network: nn.Module) -> dict[str, Tensor]:
 def save_weights(path: Path, tensors: dict[str, Tensor]) -> None:
     """Weights as safetensors."""
     contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    write(path, safetensors.torch.save(contiguous, metadata={"seqloom": __version__, "seqloom_format": str(FORMAT)}))
+    # One entry, as safetensors writes several in any order, and equal weights are to be equal files.
+    write(path, safetensors.torch.save(contiguous, metadata={"seqloom_format": str(FORMAT)}))
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
