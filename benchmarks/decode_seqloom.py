@@ -10,7 +10,7 @@ import train_step_seqloom
 from harness.worker import Run, serve
 
 from seqloom import build_model
-from seqloom.batch import PAD, START, Batch
+from seqloom.batch import PAD, START, Batch, Padded
 from seqloom.decode.beam import Beam
 from seqloom.decode.greedy import Greedy
 from seqloom.export.ctranslate2 import export
@@ -48,7 +48,7 @@ def make(model: str, vocabulary: int, sizes: dict[str, Any], beam: int, steps: i
         home.mkdir()
         export(made, home, int8=False)
     sources = [torch.from_numpy(source) for source in np.load(Path(folder) / "sources.npz").values()]
-    ready = [Batch(source=source, source_mask=source != PAD) for source in sources]
+    ready = [Batch({"source": Padded(source, source != PAD)}) for source in sources]
     tokens = steps - 1  # and END
     search = (
         Greedy(min_length=tokens, max_length=tokens)

@@ -7,7 +7,7 @@ import torch
 from harness.worker import Run, serve
 
 from seqloom import build_model
-from seqloom.batch import PAD, Batch
+from seqloom.batch import PAD, Batch, Padded
 from seqloom.train.clipping import clip
 
 
@@ -48,7 +48,7 @@ def make(model: str, vocabulary: int, batches: str, sizes: dict[str, Any]) -> Ru
 
     def batch(number: int) -> Batch:
         source, target = (torch.from_numpy(data[f"{side}_{number}"]) for side in ("source", "target"))
-        return Batch(target, target != PAD, source, source != PAD)
+        return Batch({"source": Padded(source, source != PAD), "target": Padded(target, target != PAD)})
 
     ready = [batch(number) for number in range(len(data) // 2)]
 

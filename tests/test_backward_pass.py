@@ -54,9 +54,9 @@ def model_of(cell, score="additive", context="current"):
 
 def loss_from(model, memory):
     """The loss of the batch, given what the encoder left."""
-    inputs = model.output.shift(BATCH.target, BATCH.target_mask)
+    inputs = model.output.shift(*BATCH.target)
     decoded = model(inputs, memory)
-    return model.output.loss(decoded.features, decoded.weights, memory, BATCH.target, BATCH.target_mask).total
+    return model.output.loss(decoded.features, decoded.weights, memory, *BATCH.target).total
 
 
 @every_cell
@@ -65,7 +65,7 @@ def loss_from(model, memory):
 def test_an_encoder_state_gets_its_recurrent_key_and_value_gradients(cell, score, context):
     model, probe = model_of(cell, score, context), Recorder()
     total = model.loss(BATCH, probe=probe).total
-    x = model.source(BATCH.source)
+    x = model.source(BATCH.source.values)
     encoder = model.encoder.recurrent.cells[0]
 
     for t in range(S):
@@ -84,7 +84,7 @@ def test_an_encoder_state_gets_its_recurrent_key_and_value_gradients(cell, score
                 later, state = over_time(encoder, (x[:, t + 1 :],), state)
             keys = model.decoder.prepare(torch.cat((before, as_key[:, None], later), 1))
             values = torch.cat((before, as_value[:, None], later), 1)
-            return loss_from(model, Memory(values, BATCH.source_mask, keys, state[0], (state,), BATCH.source))
+            return loss_from(model, Memory(values, BATCH.source.mask, keys, state[0], (state,), BATCH.source.values))
 
         paths = []
         for reader in range(3):

@@ -55,7 +55,7 @@ def same(actual, expected, **tolerance) -> None:
 
 
 def teacher_forced(model, batch: Batch, **options):
-    inputs = model.output.shift(batch.target, batch.target_mask)
+    inputs = model.output.shift(*batch.target)
     memory = model.prepare(batch)
     return model(inputs, memory, weights=True, **options), inputs, memory
 

@@ -30,7 +30,7 @@ class Recorder:
 def recorded(model, batch) -> Recorder:
     recorder = Recorder()
     memory = model.prepare(batch, probe=recorder)
-    inputs = model.output.shift(batch.target, batch.target_mask)
+    inputs = model.output.shift(*batch.target)
     model(inputs, memory, weights=True, probe=recorder)
     return recorder
 

@@ -7,19 +7,19 @@ import pytest
 import torch
 
 from seqloom import Batch
+from seqloom.batch import Padded
 from seqloom.nn.memory import Step
 from tests.contract.runs import LENGTHS, make_batch, same, stepped, teacher_forced
 
 
 def alone(batch: Batch, row: int) -> Batch:
     """One example of a batch, without its padding."""
-    fields = {}
-    for side in ("target", "source"):
-        tensor, mask = getattr(batch, side), getattr(batch, f"{side}_mask")
-        if tensor is not None:
-            real = mask[row]
-            fields |= {side: tensor[row, real][None], f"{side}_mask": real[real][None]}
-    return Batch(**fields)
+    return Batch(
+        {
+            name: Padded(values[row, mask[row]][None], mask[row, mask[row]][None])
+            for name, (values, mask) in batch.fields.items()
+        }
+    )
 
 
 def same_step(actual: Step, expected: Step, rows=slice(None)) -> None:
@@ -99,7 +99,7 @@ def test_an_example_alone_is_what_it_is_in_a_batch(model, batch):
     together, gradients = judged(batch)
     decoded, _, _ = teacher_forced(model, batch)
     losses, sums = [], [torch.zeros_like(p) for p in parameters]
-    for row in range(len(batch.target)):
+    for row in range(len(batch.target.values)):
         one = alone(batch, row)
         loss, gradient = judged(one)
         losses.append(loss)
@@ -111,7 +111,7 @@ def test_an_example_alone_is_what_it_is_in_a_batch(model, batch):
             S = own.weights.shape[-1]
             same(own.weights[0], decoded.weights[row, :T, :S])
     same(together.total, torch.stack([loss.total for loss in losses]).sum())
-    assert together.steps == sum(loss.steps for loss in losses) == batch.target_mask.sum()
+    assert together.steps == sum(loss.steps for loss in losses) == batch.target.mask.sum()
     for (name, _), actual, expected in zip(model.named_parameters(), gradients, sums, strict=True):
         same(actual, expected, msg=lambda m, name=name: f"gradient of {name}: {m}")
 
@@ -139,7 +139,7 @@ def test_a_selected_memory_starts_as_it_would_have(model, batch):
 
 @torch.no_grad()
 def test_beams_share_the_memory_of_their_sentence(model, batch):
-    K, B = 3, len(batch.target)
+    K, B = 3, len(batch.target.values)
     memory = model.prepare(batch)
     spread = torch.arange(B).repeat_interleave(K)
     copied = memory.select(spread)
@@ -156,9 +156,9 @@ def test_beams_share_the_memory_of_their_sentence(model, batch):
 @torch.no_grad()
 def test_a_step_changes_no_state_it_was_given(model, batch):
     memory = model.prepare(batch)
-    state = stepped(model, batch.target[:, :1], memory)[-1].state
+    state = stepped(model, batch.target.values[:, :1], memory)[-1].state
     before = {name: tensor.clone() for name, tensor in state.items()}
-    model.step(batch.target[:, 1], state, memory)
+    model.step(batch.target.values[:, 1], state, memory)
     assert state.keys() == before.keys()
     assert all(torch.equal(tensor, before[name]) for name, tensor in state.items())
 

@@ -47,7 +47,7 @@ class TableModel:
         self.seen: list[tuple[int, int]] = []  # rows and sentences of every step
 
     def prepare(self, batch: Batch) -> Memory:
-        return Memory(torch.zeros(*batch.source.shape, 1), batch.source_mask, source=batch.source)
+        return Memory(torch.zeros(*batch.source.values.shape, 1), batch.source.mask, source=batch.source.values)
 
     def start(self, memory: Memory) -> State:
         return State(t=torch.zeros(len(memory), dtype=torch.long))

@@ -89,11 +89,11 @@ def test_real_models_too(preset, coverage, normalisation, kind):
         for source, answers in zip(sources, search(model, batch_for(model, sources)), strict=True):
             batch = Batch.of(strings, None if preset == "attention-lm" else [source] * len(strings))
             with torch.no_grad():
-                inputs = model.output.shift(batch.target, batch.target_mask)
+                inputs = model.output.shift(*batch.target)
                 decoded = model(inputs, model.prepare(batch), weights=True)
                 z = model.output.logits(decoded.features)
-                chosen = z.gather(2, batch.target[..., None])[..., 0] - z.exp().sum(2).log()
-            log_probs = (chosen * batch.target_mask).sum(1).tolist()
+                chosen = z.gather(2, batch.target.values[..., None])[..., 0] - z.exp().sum(2).log()
+            log_probs = (chosen * batch.target.mask).sum(1).tolist()
             expected = {tuple(s): p for s, p in zip(strings, log_probs, strict=True)}
             values = {s: p / DIVISORS[normalisation](len(s) + 1) for s, p in expected.items()}
             if coverage:

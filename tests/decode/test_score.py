@@ -37,7 +37,7 @@ def test_log_probs_and_correct_by_numpy(rows, monkeypatch):
     batch = Batch.of(targets, SOURCES)
     scored = score(model, batch)
     with torch.no_grad():
-        inputs = model.output.shift(batch.target, batch.target_mask)
+        inputs = model.output.shift(*batch.target)
         z = model.output.logits(model(inputs, model.prepare(batch)).features).numpy()
     log_p = z - np.log(np.exp(z).sum(-1, keepdims=True))
     for b, target in enumerate(targets):

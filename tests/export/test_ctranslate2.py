@@ -117,7 +117,7 @@ def test_a_sentence_has_its_own_greatest_length(both):
     _, engine = both
     batch = sentences(20)
     for (answer,), steps in zip(
-        Greedy(max_ratio=1.0, min_ratio=1.0)(engine, batch), batch.source_mask.sum(1).tolist(), strict=True
+        Greedy(max_ratio=1.0, min_ratio=1.0)(engine, batch), batch.source.mask.sum(1).tolist(), strict=True
     ):
         assert len(answer.tokens) == steps
 

@@ -27,7 +27,7 @@ def built():
 def logits(model) -> torch.Tensor:
     """What the model gives for the one sentence, T V."""
     batch = Batch.of([TARGET], [SOURCE])
-    inputs = model.output.shift(batch.target, batch.target_mask)
+    inputs = model.output.shift(*batch.target)
     return model.output.logits(model(inputs, model.prepare(batch)).features)[0]
 
 
@@ -167,7 +167,7 @@ def test_attention_lm():
         torch.nn.init.uniform_(parameter, -0.9, 0.9)
     model = model.double().eval().requires_grad_(False)
     batch = Batch.of([TARGET])
-    found = model(model.output.shift(batch.target, batch.target_mask), model.prepare(batch)).features[0]
+    found = model(model.output.shift(*batch.target), model.prepare(batch)).features[0]
     score, W = model.decoder.attention.score, model.decoder.readout.linear.weight
     state, past = zero_states([0])[0], []
     for t, y_t in enumerate(0.25 * H**0.5 * model.output.embedding.weight[[1, *TARGET]]):

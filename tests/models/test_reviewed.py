@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from seqloom import Batch, Recurrent, build_model, parts
+from seqloom.batch import Padded
 from seqloom.errors import InputError, OptionError, SizeError
 from seqloom.models.describe import complete_options
 from seqloom.nn.outputs.cross_entropy import linear_cross_entropy
@@ -62,7 +63,7 @@ def test_what_is_frozen_gets_no_gradient_from_the_loss(frozen):
 def test_padding_that_is_not_at_the_end_is_refused(side, pattern):
     ids, mask = torch.full((1, 3), 4), torch.tensor([pattern])
     with pytest.raises(InputError, match=f"end of a row, and the {side}"):
-        Batch(**{side: ids, f"{side}_mask": mask})
+        Batch({side: Padded(ids, mask)})
 
 
 def test_a_state_is_handed_over_to_the_same_cell_only():
@@ -78,7 +79,7 @@ def test_a_target_can_be_gone_through_in_two_pieces(preset):
     model = build_model(preset, target_vocabulary=9, size=8, **({"source_vocabulary": 9} if source else {}))
     model = model.double().eval()
     batch = Batch.of([[4, 5, 6, 7], [8, 4, 5, 6]], [[4, 5], [6]] if source else None)
-    memory, inputs = model.prepare(batch), model.output.shift(batch.target, batch.target_mask)
+    memory, inputs = model.prepare(batch), model.output.shift(*batch.target)
     state = model.start(memory)
     for t in range(2):
         state = model.step(inputs[:, t], state, memory).state
@@ -98,9 +99,9 @@ def test_labels_are_smoothed_in_training_only():
     settings = {"encoder.dropout": 0.0, "decoder.dropout": 0.0}
     model = build_model("transformer", source_vocabulary=9, target_vocabulary=9, size=8, settings=settings)
     batch = Batch.of([[4, 5]], [[6, 7]])
-    decoded = model(model.output.shift(batch.target, batch.target_mask), model.prepare(batch))
+    decoded = model(model.output.shift(*batch.target), model.prepare(batch))
     log_p = torch.log_softmax(model.output.logits(decoded.features), -1)
-    likelihood = log_p.gather(2, batch.target[..., None]).sum()
+    likelihood = log_p.gather(2, batch.target.values[..., None]).sum()
     torch.testing.assert_close(model.eval().loss(batch).total, -likelihood)
     assert not torch.isclose(model.train().loss(batch).total, -likelihood)
 
@@ -112,8 +113,8 @@ def test_a_batch_may_have_no_target_yet():
     assert len(memory) == 2
     with pytest.raises(InputError, match="needs a target"):
         model.loss(batch)
-    with pytest.raises(InputError, match="target, a source or both"):
-        Batch()
+    with pytest.raises(InputError, match="at least one field"):
+        Batch({})
     with pytest.raises(InputError, match="no source"):
         build_model("attention-lm", target_vocabulary=9, size=4).prepare(batch)
 

@@ -24,7 +24,7 @@ def batch(lm: bool = False) -> Batch:
 
 def run(model, given: Batch, **options):
     memory = model.prepare(given)
-    return model(model.output.shift(given.target, given.target_mask), memory, weights=True, **options), memory
+    return model(model.output.shift(*given.target), memory, weights=True, **options), memory
 
 
 @torch.no_grad()
@@ -55,12 +55,12 @@ def test_reading_backwards_is_reading_the_reversed_source(preset):
     (decoded, memory), (expected, other) = run(backwards, given), run(plain, turned)
     assert_close(decoded.features, expected.features)
     # The memory stays in the order of the source, and so do the weights on it.
-    for row, length in enumerate(given.source_mask.sum(1)):
+    for row, length in enumerate(given.source.mask.sum(1)):
         assert_close(memory.values[row, :length], other.values[row, :length].flip(0))
         if decoded.weights is not None:
             assert_close(decoded.weights[row, :, :length], expected.weights[row, :, :length].flip(-1))
-    assert torch.equal(memory.source, given.source)
-    assert torch.equal(memory.mask, given.source_mask)
+    assert torch.equal(memory.source, given.source.values)
+    assert torch.equal(memory.mask, given.source.mask)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_transformer_keeps_keys_and_values_of_every_step():
     given = batch()
     decoded, memory = run(model, given)
     state = model.start(memory)
-    for t, last in enumerate(model.output.shift(given.target, given.target_mask).unbind(1)):
+    for t, last in enumerate(model.output.shift(*given.target).unbind(1)):
         assert all(tensor.shape[2] == t for tensor in state.values())
         step = model.step(last, state, memory)
         assert_close(step.features, decoded.features[:, t])
@@ -134,7 +134,7 @@ def test_the_future_is_not_seen(preset):
     lm = preset == "attention-lm"
     model = built(preset, lm=lm)
     given = batch(lm)
-    inputs = model.output.shift(given.target, given.target_mask)
+    inputs = model.output.shift(*given.target)
     other = inputs.clone()
     other[:, 3:] = 8
     memory = model.prepare(given)

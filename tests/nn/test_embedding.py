@@ -103,15 +103,17 @@ def test_each_side_has_its_own_options(side, share):
     plain.load_state_dict(model.state_dict())
     hidden = BATCH
     memory = plain.prepare(BATCH)
-    inputs = plain.output.shift(BATCH.target, BATCH.target_mask)
+    inputs = plain.output.shift(*BATCH.target)
     if side == "source":
-        hidden = Batch(BATCH.target, BATCH.target_mask, BATCH.source.clamp(max=UNKNOWN), BATCH.source_mask)
+        hidden = Batch(
+            {**BATCH.fields, "source": BATCH.source._replace(values=BATCH.source.values.clamp(max=UNKNOWN))}
+        )
         memory = plain.prepare(hidden)
     else:
         inputs = inputs.clamp(max=UNKNOWN)
     decoded = plain(inputs, memory)
     # What is predicted is the target as it is.
-    expected = plain.output.loss(decoded.features, None, memory, BATCH.target, BATCH.target_mask)
+    expected = plain.output.loss(decoded.features, None, memory, *BATCH.target)
     assert torch.equal(model.loss(BATCH).total, expected.total)
     assert torch.equal(model.eval().loss(BATCH).total, plain.loss(BATCH).total)
 

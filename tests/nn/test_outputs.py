@@ -14,7 +14,7 @@ from tests.nn.helpers import array, assert_equal, assert_equal_with_gradients, g
 
 V, H = 7, 4
 BATCH = Batch.of([[3, 4, 5, 6], [5], [], [6, 6, 3]])
-TARGET, MASK = BATCH.target, BATCH.target_mask
+TARGET, MASK = BATCH.target
 B, T = TARGET.shape
 MEMORY = Memory(torch.zeros(B, 1, H), torch.ones(B, 1, dtype=torch.bool))
 both_ways = pytest.mark.parametrize("tied", [False, True], ids=["separate", "tied"])

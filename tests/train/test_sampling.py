@@ -72,7 +72,7 @@ def test_all_gold_is_teacher_forcing(description, gold):
     model = built(description)
     batch = batch_for(model)
     loss = scheduled_loss(model, batch, gold)
-    assert loss.steps == batch.target_mask.sum()
+    assert loss.steps == batch.target.mask.sum()
     same(model, loss.total, model.loss(batch).total)
 
 
@@ -82,13 +82,13 @@ def test_no_gold_is_a_greedy_roll_out(description):
     model = built(description)
     batch = batch_for(model)
     expected = 0.0
-    for row in range(len(batch.target)):
-        T = int(batch.target_mask[row].sum())
-        target = batch.target[row : row + 1, :T]
+    for row in range(len(batch.target.values)):
+        T = int(batch.target.mask[row].sum())
+        target = batch.target.values[row : row + 1, :T]
         one = Batch.of([target[0, :-1].tolist()])
         if batch.source is not None:
-            S = int(batch.source_mask[row].sum())
-            one = Batch.of([target[0, :-1].tolist()], [batch.source[row, :S].tolist()])
+            S = int(batch.source.mask[row].sum())
+            one = Batch.of([target[0, :-1].tolist()], [batch.source.values[row, :S].tolist()])
         memory = model.prepare(one)
         written = torch.tensor([[START]])
         for _ in range(T - 1):
@@ -109,7 +109,7 @@ def test_after_an_end_of_its_own_it_goes_on(description, monkeypatch):
     inputs = torch.full_like(batch.target, END)
     inputs[:, 0] = START
     logits = model.output.logits(model(inputs, memory).features)
-    expected = F.cross_entropy(logits[batch.target_mask], batch.target[batch.target_mask], reduction="sum")
+    expected = F.cross_entropy(logits[batch.target.mask], batch.target.values[batch.target.mask], reduction="sum")
     fed = spied(model, monkeypatch)
     loss = scheduled_loss(model, batch, 0.0)
     assert torch.equal(torch.stack(fed, 1), inputs)

@@ -42,9 +42,9 @@ def score(model: Scorable[Any], batch: Batch | Sequence[Batch]) -> Scored:
     """
     check_in_use(model)
     first = batch if isinstance(batch, Batch) else batch[0]
-    if first.target is None or first.target_mask is None:
+    if first.target is None:
         raise InputError("there is nothing to score: this batch has no target")
-    target_BT, mask_BT = first.target, first.target_mask
+    target_BT, mask_BT = first.target
     with torch.no_grad():
         memory = model.prepare(batch)
         inputs_BT = model.output.shift(target_BT, mask_BT)

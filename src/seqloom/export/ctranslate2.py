@@ -189,12 +189,11 @@ class CTranslate2Model:
         """The answers to every source of the batch, best first."""
         _check(search, masks)
         assert batch.source is not None
-        assert batch.source_mask is not None
         sources = [
             [SPECIAL.get(token, str(token)) for token in row[real].tolist()]
-            for row, real in zip(batch.source, batch.source_mask, strict=True)
+            for row, real in zip(*batch["source"], strict=True)
         ]
-        least_B, most_B = search.lengths.bounds(batch.source_mask, self.longest_answer)
+        least_B, most_B = search.lengths.bounds(batch["source"].mask, self.longest_answer)
         limits = list(zip(least_B.tolist(), most_B.tolist(), strict=True))
         best = self._best(search, sources, limits)
         scored = self._score(sources, best)

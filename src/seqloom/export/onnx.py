@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seqloom.batch import START, Batch
+from seqloom.batch import START, Batch, Padded
 from seqloom.errors import OptionError, SizeError
 from seqloom.export.common import LIMITS, needed
 from seqloom.models.base import Autoregressive
@@ -44,16 +44,15 @@ def export(model: Autoregressive, folder: Path) -> None:
     model = deepcopy(model).eval().cpu()  # the caller's stays where it is
     # Sizes that vary are all different here, lest one be taken for another; and something is padded.
     batch = Batch.of(sources=[[4] * 5, [5] * 3, [6] * 2])
-    assert batch.source is not None
-    assert batch.source_mask is not None
+    source, mask = batch["source"]
     with torch.no_grad():
         encoder = _Encoder(model)
-        encoded = encoder.named(batch.source, batch.source_mask)
-        _write(encoder, {"source": batch.source, "mask": batch.source_mask}, list(encoded), folder / "encoder.onnx")
+        encoded = encoder.named(source, mask)
+        _write(encoder, {"source": source, "mask": mask}, list(encoded), folder / "encoder.onnx")
 
         beams = torch.arange(3).repeat_interleave(4)
         state = State({n.removeprefix(FIRST): t for n, t in encoded.items() if n.startswith(FIRST)}).select(beams)
-        memory = {n: t for n, t in encoded.items() if not n.startswith(FIRST)} | {"mask": batch.source_mask}
+        memory = {n: t for n, t in encoded.items() if not n.startswith(FIRST)} | {"mask": mask}
         for _ in range(2):  # a past that grows must not be empty, lest it be left out
             state = model.step(beams, state, _memory(memory)).state
         step = _OneStep(model, list(state), list(memory))
@@ -138,7 +137,7 @@ class _Encoder(nn.Module):
 
     def named(self, source: Tensor, mask: Tensor) -> dict[str, Tensor]:
         """What is given, with its names."""
-        memory = self.model.prepare(Batch.unchecked(source=source, source_mask=mask))
+        memory = self.model.prepare(Batch.unchecked({"source": Padded(source, mask)}))
         made = {name: tensor for name, tensor in _tensors(memory).items() if name != "mask"}
         return made | {f"{FIRST}{name}": tensor for name, tensor in self.model.start(memory).items()}
 
@@ -228,12 +227,11 @@ class OnnxModel:
 
     def prepare(self, batch: Batch) -> Memory:
         """All that is fixed for the batch's sources; the first state is kept among its keys."""
-        assert batch.source is not None
-        assert batch.source_mask is not None
-        _check_length("source", batch.source.shape[1], self.longest_source)
-        made = self.encoder({"source": batch.source, "mask": batch.source_mask})
+        source, mask = batch["source"]
+        _check_length("source", source.shape[1], self.longest_source)
+        made = self.encoder({"source": source, "mask": mask})
         first = {name: tensor for name, tensor in made.items() if name.startswith(FIRST)}
-        memory = _memory({name: made[name] for name in made.keys() - first.keys()} | {"mask": batch.source_mask})
+        memory = _memory({name: made[name] for name in made.keys() - first.keys()} | {"mask": mask})
         memory.keys.update(first)
         return replace(memory, longest=self.longest_answer, on_source=self.on_source)
 

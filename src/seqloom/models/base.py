@@ -46,9 +46,9 @@ class Autoregressive(nn.Module):
 
     def loss(self, batch: Batch, *, probe: Probe = silent) -> Loss:
         """The loss of a batch under teacher forcing."""
-        if batch.target is None or batch.target_mask is None:
+        if batch.target is None:
             raise InputError("a loss needs a target, and this batch has none")
         memory = self.prepare(batch, probe=probe)
-        inputs = self.output.shift(batch.target, batch.target_mask)
+        inputs = self.output.shift(*batch.target)
         decoded = self(inputs, memory, weights=self.output.needs_weights, probe=probe)
-        return self.output.loss(decoded.features, decoded.weights, memory, batch.target, batch.target_mask)
+        return self.output.loss(decoded.features, decoded.weights, memory, *batch.target)

@@ -77,10 +77,10 @@ class EncoderDecoder(Autoregressive):
         return self.encoder.longest
 
     def prepare(self, batch: Batch, *, probe: Probe = silent) -> Memory:
-        if batch.source is None or batch.source_mask is None:
+        if batch.source is None:
             raise InputError("an encoder–decoder needs a source, and this batch has none")
-        mask = batch.source_mask
-        x_BSE = self.source(batch.source)
+        source, mask = batch.source
+        x_BSE = self.source(source)
         if self.source.reverse:
             x_BSE = reverse(x_BSE, mask)
         encoded = self.encoder(x_BSE, mask, probe=within(probe, "encoder."))
@@ -92,7 +92,7 @@ class EncoderDecoder(Autoregressive):
             keys,
             encoded.summary,
             encoded.final,
-            batch.source,
+            source,
             longest=self.decoder.longest,
             on_source="values" in self.decoder.reads,
         )

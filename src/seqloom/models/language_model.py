@@ -31,11 +31,11 @@ class LanguageModel(Autoregressive):
         self.output.attach(self.decoder.output_size, self.decoder.input_deviation)
 
     def prepare(self, batch: Batch, *, probe: Probe = silent) -> Memory:
-        if batch.target_mask is None or batch.source is not None:
+        if batch.target is None or batch.source is not None:
             raise InputError("a language model needs a batch with a target and no source")
-        B = len(batch.target_mask)
+        B = batch.rows
         parameter = next(self.parameters())
-        mask_BS = batch.target_mask.new_zeros(B, 0)
+        mask_BS = batch.target.mask.new_zeros(B, 0)
         return Memory(parameter.new_zeros(B, 0, 0), mask_BS, longest=self.decoder.longest, on_source=False)
 
     def start(self, memory: Memory) -> State:

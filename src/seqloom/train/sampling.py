@@ -143,11 +143,11 @@ def scheduled_loss(model: Autoregressive, batch: Batch, gold: float, *, feed: Fe
     """
     if gold == 1:
         return model.loss(batch)
-    if batch.target is None or batch.target_mask is None:
+    if batch.target is None:
         raise InputError("a loss needs a target, and this batch has none")
     memory = model.prepare(batch)
     state = model.start(memory)
-    true_BT = model.output.shift(batch.target, batch.target_mask)
+    true_BT = model.output.shift(*batch.target)
     own_BT = torch.rand(true_BT.shape, device=true_BT.device) >= gold
     fed_B = true_BT[:, 0]  # before the first token there is nothing of the model's own
     steps: list[Step] = []
@@ -159,7 +159,7 @@ def scheduled_loss(model: Autoregressive, batch: Batch, gold: float, *, feed: Fe
     features_BTH = torch.stack([step.features for step in steps], 1)
     weights = [step.weights for step in steps if step.weights is not None] if model.output.needs_weights else []
     weights_BTS = torch.stack(weights, 1) if weights else None
-    return model.output.loss(features_BTH, weights_BTS, memory, batch.target, batch.target_mask)
+    return model.output.loss(features_BTH, weights_BTS, memory, *batch.target)
 
 
 @torch.no_grad()
