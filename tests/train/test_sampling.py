@@ -106,7 +106,7 @@ def test_after_an_end_of_its_own_it_goes_on(description, monkeypatch):
         model.output.bias[END] += 100
     batch = batch_for(model)
     memory = model.prepare(batch)
-    inputs = torch.full_like(batch.target, END)
+    inputs = torch.full_like(batch.target.values, END)
     inputs[:, 0] = START
     logits = model.output.logits(model(inputs, memory).features)
     expected = F.cross_entropy(logits[batch.target.mask], batch.target.values[batch.target.mask], reduction="sum")
