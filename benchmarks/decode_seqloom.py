@@ -32,7 +32,7 @@ def build(model: str, vocabulary: int, sizes: dict[str, Any]) -> Any:
         size = sizes["size"]
     torch.manual_seed(0)
     made: Any = build_model(
-        preset, source_vocabulary=vocabulary, target_vocabulary=vocabulary, size=size, settings=settings
+        preset, sizes={"source": vocabulary, "target": vocabulary}, size=size, settings=settings
     ).eval()
     with torch.no_grad():
         made.output.bias[[PAD, START]] = NEVER

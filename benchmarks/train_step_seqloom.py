@@ -42,7 +42,7 @@ def make(model: str, vocabulary: int, batches: str, sizes: dict[str, Any]) -> Ru
     data = np.load(batches)
     preset, settings = describe(model, sizes)
     made = build_model(
-        preset, source_vocabulary=vocabulary, target_vocabulary=vocabulary, size=sizes["size"], settings=settings
+        preset, sizes={"source": vocabulary, "target": vocabulary}, size=sizes["size"], settings=settings
     ).train()
     optimizer = torch.optim.Adam(made.parameters(), lr=1e-3, fused=True)
 

@@ -111,6 +111,16 @@ def pad(rows: Sequence[Sequence[int]]) -> Padded:
     return Padded(ids, mask)
 
 
+def shift(start_BX: Tensor, target: Padded) -> Tensor:
+    """What is fed for a known target: the start, then each step's predecessor; B T …
+
+    Nothing is fed after the last real step, so that step is never fed at all: it is zero, as padding is.
+    """
+    before, real = target.values[:, :-1], target.mask[:, 1:]
+    before = before.masked_fill(~real.view(*real.shape, *[1] * (before.dim() - 2)), 0)
+    return torch.cat((start_BX[:, None].to(before.dtype), before), 1)
+
+
 def check_mask(what: str, mask: Tensor) -> None:
     """Refuse a mask with a row that has nothing real. (What a tensor holds can't be seen on ``meta``.)"""
     if mask.shape[-1] == 0:
