@@ -26,7 +26,12 @@ WHOLE = {
         ({"preset": "luong", "encoder": {"layers": 2}}, {"preset": "luong", "encoder": {"layers": 2}}),
         (
             {"size": 16},
-            {**WHOLE, "size": 16, "encoder": {"name": "recurrent", "dropout": 0.1, "cell": {"name": "lstm"}}},
+            {
+                **WHOLE,
+                "size": 16,
+                "encoder": {"name": "recurrent", "dropout": 0.1, "cell": {"name": "lstm"}},
+                "bridge": {"name": "mine"},
+            },
         ),
         ({"dropout": 0.5, "encoder": {"dropout": 0.2}}, merge(WHOLE, {"dropout": 0.5, "encoder": {"dropout": 0.2}})),
         ({"encoder": {"layers": 2}}, merge(WHOLE, {"encoder": {"layers": 2}})),

@@ -63,6 +63,7 @@ class TrainConfig(Section):
     optimiser: PartSpec | None = option(None, "seqloom parts optimiser")
     schedule: PartSpec | None = option(None, "of the learning rate (seqloom parts schedule)")
     clip: Annotated[float, Field(ge=0)] = option(1.0, "the gradient's largest norm; 0: any")
+    objective: PartSpec | None = option(None, "how a batch becomes a loss; null: teacher forcing, or train.sampling")
     sampling: PartSpec | None = option(None, "scheduled sampling; null: teacher forcing throughout")
     metric: PartSpec | None = option(None, "decides on dev what is best (seqloom parts metric)")
     evaluate_every: Count | None = option(None, "updates between two evaluations on dev")

@@ -60,6 +60,7 @@ KINDS: dict[str, Kind] = {
     "task": Kind("data that ships with seqloom or is made by it", "seqloom.tasks"),
     "optimiser": Kind("how gradients become new weights", "seqloom.train.optimisers"),
     "schedule": Kind("the learning rate over the steps of training", "seqloom.train.schedules"),
+    "objective": Kind("how a batch becomes a loss", "seqloom.train.objectives"),
     "sampling": Kind("how often training feeds the model's own tokens", "seqloom.train.sampling"),
     "search": Kind("how answers are found", "seqloom.decode"),
     "metric": Kind("how answers are judged", "seqloom.metrics"),

@@ -105,7 +105,7 @@ def test_an_example_alone_is_what_it_is_in_a_batch(model, batch):
         losses.append(loss)
         sums = [s + g for s, g in zip(sums, gradient, strict=True)]
         own, _, _ = teacher_forced(model, one)
-        T = one.target.shape[1]
+        T = one.target.mask.shape[1]
         same(own.features[0], decoded.features[row, :T])
         if own.attention is not None:
             S = own.attention.shape[-1]

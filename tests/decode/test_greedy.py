@@ -173,10 +173,8 @@ def test_pad_and_start_are_never_said_and_unknown_only_where_allowed(search):
 )
 def test_lengths(options, least, most):
     source = pad([[5] * length for length in (1, 2, 10)])
-    assert [bound.tolist() for bound in Lengths(*options).bounds(source, 3, None, torch.device("cpu"))] == [
-        least,
-        most,
-    ]
+    bounds = Lengths(*options).bounds(source, 3, None, torch.device("cpu"))
+    assert [bound.tolist() for bound in bounds] == [least, most]
 
 
 @pytest.mark.parametrize("search", KINDS)

@@ -26,7 +26,7 @@ SCRIPT = """
 import json, sys, torch
 from seqloom import Batch, build_model
 from seqloom.presets import load_preset
-from seqloom.train.sampling import scheduled_loss
+from seqloom.train.objectives.scheduled_sampling import scheduled_loss
 
 torch.set_num_threads(1)
 found = {}

@@ -11,7 +11,7 @@ from seqloom import Batch, build_model
 from seqloom.batch import END, START
 from seqloom.errors import InputError, OptionError
 from seqloom.registry import build, options, parts
-from seqloom.train.sampling import scheduled_loss
+from seqloom.train.objectives.scheduled_sampling import scheduled_loss
 
 V = 9
 TRANSFORMER_LM = {"model": "language_model", "decoder": {"name": "transformer", "layers": 2, "heads": 2}}

@@ -131,10 +131,16 @@ def check_parts(config: Config) -> None:
     """Refuse parts of training and search that can't be made, before the data is compiled and anything is trained."""
     build("search", config.search)
     updates = config.train.updates or MANY  # how many they are is known with the data
-    for kind, more in (("optimiser", ()), ("schedule", (updates,)), ("sampling", ()), ("metric", ())):
+    for kind, more in (
+        ("optimiser", ()),
+        ("schedule", (updates,)),
+        ("objective", ()),
+        ("sampling", ()),
+        ("metric", ()),
+    ):
         spec = getattr(config.train, kind)
         if spec is not None:
-            build(kind, {**CHOSEN.get(kind, {}), **_mapping(spec)}, *more)
+            build(kind, {**CHOSEN.get(kind, {}), **_mapping(spec)}, *more.get(kind, ()))
 
 
 def choose(config: Config, pairs: int, targets: Iterable[str] = ()) -> list[str]:

@@ -4,7 +4,7 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
@@ -19,7 +19,6 @@ from seqloom.data.corpus import Corpus
 from seqloom.data.prefetch import Prefetch
 from seqloom.errors import OptionError, TrainingError
 from seqloom.models.base import Autoregressive
-from seqloom.nn.outputs import Loss
 from seqloom.registry import build
 from seqloom.train.averaging import MovingAverage
 from seqloom.train.checkpoint import (
@@ -36,7 +35,7 @@ from seqloom.train.display import Display, Judged, Progress
 from seqloom.train.folder import Lines, RunFolder
 from seqloom.train.interrupt import Interrupts
 from seqloom.train.judge import Judge
-from seqloom.train.sampling import Feed, scheduled_loss
+from seqloom.train.objectives import Objective
 
 DIVERGED = 2.0
 """A loss so many times that of guessing all symbols alike will not come back."""
@@ -92,9 +91,11 @@ class Loop:
         self.optimiser: torch.optim.Optimizer = build("optimiser", config.optimiser or "adam").build(network)
         self.rates = [group["lr"] for group in self.optimiser.param_groups]
         self.schedule = build("schedule", config.schedule or "constant", self.updates)
-        self.sampling = None if config.sampling is None else build("sampling", config.sampling)
+        self.objective = objective_of(config)
         self.moving = MovingAverage(network, decay=config.moving_average) if config.moving_average else None
-        self.loss = loss_function(network, config, "argmax" if self.sampling is None else self.sampling.feed)
+        if config.compile:
+            compile_loss(network)
+        self.carry: Any = None
         self.standing = Standing()
         self.metrics, self.timing = Lines(folder.metrics), Lines(folder.timing)
         self.board: Any = None
@@ -144,10 +145,12 @@ class Loop:
         self.network.train()
         for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
             group["lr"] = rate * self.schedule.factor(standing.update + 1)
-        gold = 1.0 if self.sampling is None else self.sampling.share(standing.update + 1)
         total = plain = 0.0
         for batch in portion.batches:
-            loss = self.loss(batch.to(self.device), gold)
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bfloat16"):
+                loss, self.carry = self.objective(
+                    self.network, batch.to(self.device), update=standing.update + 1, carry=self.carry
+                )
             (loss.total / portion.tokens).backward()  # type: ignore[no-untyped-call]
             total, plain = total + float(loss.total.detach()), plain + float(loss.shown)
         norm = clip(self.network.parameters(), self.config.clip or math.inf)
@@ -158,6 +161,8 @@ class Loop:
             self.moving.update(self.network)
         standing.update += 1
         standing.epoch, standing.batch = portion.epoch, portion.batch
+        if not portion.batch:  # nothing is carried over into another epoch
+            self.carry = None
         standing.loss, standing.plain_loss = standing.loss + total, standing.plain_loss + plain
         standing.tokens += portion.tokens
 
@@ -242,8 +247,8 @@ class Loop:
         standing = self.standing
         loss, plain_loss = standing.loss / standing.tokens, standing.plain_loss / standing.tokens
         rate = self.optimiser.param_groups[0]["lr"]
-        gold = {} if self.sampling is None else {"gold": self.sampling.share(standing.update)}
-        self.metrics.append({"update": standing.update, "epoch": standing.epoch, "loss": loss, "rate": rate, **gold})
+        record = {"update": standing.update, "epoch": standing.epoch, "loss": loss, "rate": rate}
+        self.metrics.append(record | self.objective.logged(standing.update))
         lap = clock.lap(standing.update, waited)
         speed, left = lap.tokens / lap.seconds, (self.updates - standing.update) * clock.per_update
         self.timing.append(
@@ -278,6 +283,7 @@ class Loop:
                 "optimiser": self.optimiser.state_dict(),
                 "schedule": self.schedule.state(),
                 "moving": None if self.moving is None else self.moving.state(),
+                "carry": self.carry,
                 "standing": asdict(self.standing),
             },
         )
@@ -304,6 +310,7 @@ class Loop:
         self.schedule.restore(state["schedule"])
         if self.moving is not None:
             self.moving.restore(state["moving"])
+        self.carry = state.get("carry")  # runs of older versions carry nothing
         standing = state["standing"]
         standing["best"] = [tuple(kept) for kept in standing["best"]]
         self.standing = Standing(**standing)
@@ -323,22 +330,24 @@ def batching(corpus: Corpus, config: TrainConfig, seed: int) -> Batching:
     )
 
 
-def loss_function(network: Autoregressive, config: TrainConfig, feed: Feed) -> Callable[[Batch, float], Loss]:
-    """The loss of a batch, given the share of gold tokens that are fed."""
-    teacher: Callable[[Batch], Loss] = network.loss
-    if config.compile:
-        # Said here and not where the methods are: PyTorch's decorator imports its compiler, which takes a second.
-        for part in network.modules():
-            for method in getattr(part, "uncompiled", ()):
-                setattr(part, method, torch.compiler.disable(getattr(part, method)))  # type: ignore[no-untyped-call]
-        teacher = torch.compile(network.loss, dynamic=True)
-    device = next(network.parameters()).device.type
+def objective_of(config: TrainConfig) -> Objective:
+    """How a batch becomes a loss: as said, or by scheduled sampling, or by teacher forcing."""
+    if config.objective is not None and config.sampling is not None:
+        raise OptionError(
+            "train.sampling chooses the objective scheduled_sampling, and train.objective another: set only one"
+        )
+    scheduled = None if config.sampling is None else {"name": "scheduled_sampling", "decay": config.sampling}
+    objective: Objective = build("objective", config.objective or scheduled or "teacher_forcing")
+    return objective
 
-    def loss(batch: Batch, gold: float) -> Loss:
-        with torch.autocast(device, torch.bfloat16, enabled=config.precision == "bfloat16"):
-            return teacher(batch) if gold >= 1 else scheduled_loss(network, batch, gold, feed=feed)
 
-    return loss
+def compile_loss(network: Autoregressive) -> None:
+    """Compile a network's loss, but for what takes longer to compile than it ever saves."""
+    # Said here and not where the methods are: PyTorch's decorator imports its compiler, which takes a second.
+    for part in network.modules():
+        for method in getattr(part, "uncompiled", ()):
+            setattr(part, method, torch.compiler.disable(getattr(part, method)))  # type: ignore[no-untyped-call]
+    network.loss = torch.compile(network.loss, dynamic=True)  # type: ignore[method-assign]
 
 
 def check_precision(config: TrainConfig, device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""Scheduled sampling: training on what the model itself would write.
+"""The decays of scheduled sampling: how often training feeds the true step.
 
 Under teacher forcing a model only ever sees right beginnings; in use it sees its own. So at every step and in every
 row a coin decides what is fed: with probability ε the true token before, else the model's own. ε falls as training
@@ -8,14 +8,8 @@ goes on (Bengio et al. 2015). What is fed is a choice, through which no gradient
 import math
 from typing import Annotated, Literal
 
-import torch
 from pydantic import Field
 
-from seqloom.batch import Batch, shift
-from seqloom.errors import InputError
-from seqloom.models.base import Autoregressive
-from seqloom.nn.memory import DecoderOutput
-from seqloom.nn.outputs import Loss
 from seqloom.registry import Count, Natural, Share, register
 
 Feed = Literal["argmax", "sample"]
@@ -132,36 +126,3 @@ class InverseSigmoid(Sampling):
     def decay(self, i: int) -> float:
         x = i / self.k - math.log(self.k)  # k / (k + e^(i/k)) = σ(−x); e^(i/k) itself would overflow one day
         return math.exp(-x) / (1 + math.exp(-x)) if x > 0 else 1 / (1 + math.exp(x))
-
-
-def scheduled_loss(model: Autoregressive, batch: Batch, gold: float, *, feed: Feed = "argmax") -> Loss:
-    """The loss of a batch where the true token before is fed with probability ``gold``, else the model's own.
-
-    Each step is judged by the true target, whatever was fed; after an END of the model's own it goes on. With
-    ``gold`` = 1 it is teacher forcing, ``model.loss``. Coins and samples come from PyTorch's default generator.
-    """
-    if gold == 1:
-        return model.loss(batch)
-    if batch.target is None:
-        raise InputError("a loss needs a target, and this batch has none")
-    memory = model.encode(batch)
-    state = model.initial_state(memory)
-    true_BT = shift(model.output.start(memory), batch.target)
-    own_BT = torch.rand(true_BT.shape[:2], device=true_BT.device) >= gold
-    fed_B = true_BT[:, 0]  # before the first step there is nothing of the model's own
-    steps: list[DecoderOutput] = []
-    for t in range(true_BT.shape[1]):
-        if t > 0:
-            with torch.no_grad():
-                drawn_B = model.output.sample(steps[-1], memory, temperature=float(feed == "sample"))
-            own_B = own_BT[:, t].view(-1, *[1] * (drawn_B.dim() - 1))
-            fed_B = torch.where(own_B, drawn_B, true_BT[:, t])
-        steps.append(model.step(fed_B, state, memory))
-        state = steps[-1].state
-    weights = [step.attention for step in steps if step.attention is not None]
-    decoded = DecoderOutput(
-        torch.stack([step.features for step in steps], 1),
-        torch.stack(weights, 1) if weights and model.output.needs_attention else None,
-        state,
-    )
-    return model.output.loss(decoded, memory, batch.target)

@@ -1,0 +1,5 @@
+"""Objectives: how a batch becomes a loss."""
+
+from seqloom.train.objectives.base import Objective
+
+__all__ = ["Objective"]
