@@ -131,13 +131,8 @@ def check_parts(config: Config) -> None:
     """Refuse parts of training and search that can't be made, before the data is compiled and anything is trained."""
     build("search", config.search)
     updates = config.train.updates or MANY  # how many they are is known with the data
-    for kind, more in (
-        ("optimiser", ()),
-        ("schedule", (updates,)),
-        ("objective", ()),
-        ("sampling", ()),
-        ("metric", ()),
-    ):
+    more = {"schedule": (updates,)}
+    for kind in ("optimiser", "schedule", "objective", "sampling", "metric"):
         spec = getattr(config.train, kind)
         if spec is not None:
             build(kind, {**CHOSEN.get(kind, {}), **_mapping(spec)}, *more.get(kind, ()))
