@@ -187,7 +187,7 @@ def test_the_memory_of_an_lstm_passes_gradients_by_its_forget_gates_alone(spec):
     memories = [c, *(probe.seen[f"[{t}].c"] for t in range(S))]
     product = torch.ones(H, dtype=torch.float64)
     for t in range(S):
-        f = probe.seen[f"[{t}].forget"][0] if spec["forget_gate"] else torch.ones(H, dtype=torch.float64)
+        f = probe.seen[f"[{t}].forget"][0] if spec.get("forget_gate", True) else torch.ones(H, dtype=torch.float64)
         product = product * f
         for start, wanted in ((memories[t], f), (c, product)):
             rows = [torch.autograd.grad(memories[t + 1][0, i], start, retain_graph=True)[0][0] for i in range(H)]

@@ -4,15 +4,16 @@ A factor that does not apply has the value ``-``: there is no score where nothin
 """
 
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from seqloom import build_model, parts
 from seqloom.errors import SizeError
 from seqloom.models.decoders.wiring import Context, Into
 from seqloom.models.encoders.recurrent import RecurrentEncoder
 from seqloom.nn.transformer import FeedForwardActivation, Norm
-from seqloom.registry import find, options
+from seqloom.registry import find
 from tests.contract.covering import Row, Rule, covering
+from tests.variants import variants
 
 V = 7
 SIZE = 4
@@ -25,18 +26,6 @@ YES_NO = (False, True)
 
 def names(kind: str) -> tuple[str, ...]:
     return tuple(parts(kind))
-
-
-def variants(kind: str, name: str) -> list[dict[str, Any]]:
-    """A part's options as they are, and with each choice and each switch turned once."""
-    cls = find(kind, name)
-    hints = get_type_hints(cls.__init__)
-    found: list[dict[str, Any]] = [{}]
-    for option, parameter in options(cls).items():
-        choices = get_args(hints[option]) if get_origin(hints[option]) is Literal else ()
-        choices = YES_NO if hints[option] is bool else choices
-        found += [{option: value} for value in choices if value != parameter.default]
-    return found
 
 
 def needs_one_size(score: str) -> bool:
@@ -306,8 +295,8 @@ class Family:
         rows = covering(self.factors, self.rules)
         seen: dict[tuple[str, str], int] = {}
         for row in rows:
-            for factor in {"cell", "encoder_cell", "score", "normaliser"} & row.keys():
-                if row[factor] != "-":
+            for factor in ("cell", "encoder_cell", "score", "normaliser"):
+                if row.get(factor, "-") != "-":
                     choices = variants(factor.removeprefix("encoder_"), row[factor])
                     n = seen[factor, row[factor]] = seen.get((factor, row[factor]), -1) + 1
                     row[f"{factor} options"] = choices[n % len(choices)]

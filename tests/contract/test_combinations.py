@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from seqloom import parts
 from seqloom.errors import OptionError, SizeError
 from tests.contract.covering import Rule, complete, covering, tabled
-from tests.contract.parts_tables import ATTENDS, FAMILIES, label, variants
+from tests.contract.parts_tables import ATTENDS, FAMILIES, label
 from tests.contract.runs import COMBINATIONS, even_where_nothing, gradients, inert, make_batch, randomised
+from tests.variants import variants
 
 
 @given(st.lists(st.integers(1, 4), min_size=2, max_size=4), st.data())
