@@ -20,13 +20,13 @@ from tests.nn.helpers import (
     Recorder,
     assert_equal,
     gradients,
-    label,
     make_cell,
     make_state,
     mixed,
     rand,
     shaken,
 )
+from tests.variants import label
 
 S, T, H = 4, 3, 4
 BATCH = Batch.of([[5, 6], [7, 3]], [[3, 4, 5, 6], [6, 5, 4, 3]])

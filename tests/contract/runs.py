@@ -5,6 +5,7 @@ from torch.testing import assert_close
 
 from seqloom import Batch
 from seqloom.nn.memory import State, Step
+from seqloom.registry import find
 from tests.contract.parts_tables import FAMILIES, V, label
 
 LENGTHS = ((4, 3), (2, 5), (5, 1))
@@ -45,6 +46,12 @@ class Combination:
     @property
     def attends(self) -> bool:
         return self.row.get("score", "multihead") != "-"
+
+    @property
+    def complete(self) -> bool:
+        """Whether its weights of attention, if any, add up to 1."""
+        normaliser = self.row.get("normaliser", "-")
+        return normaliser == "-" or find("normaliser", normaliser).complete
 
 
 COMBINATIONS = [Combination(family, n) for family in FAMILIES for n in range(len(FAMILIES[family].rows()))]

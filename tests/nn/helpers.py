@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from seqloom.registry import build
-from tests.variants import every, label
+from tests.variants import every
 
 CELLS = every("cell")
 """Every registered cell, with its options where they change the equations."""

@@ -13,12 +13,12 @@ from tests.nn.helpers import (
     forced,
     gradcheck,
     inputs_of,
-    label,
     make_cell,
     make_state,
     projected,
     unchanged,
 )
+from tests.variants import label
 
 SIZE = 4
 GATES = {"input", "forget", "output", "update", "reset"}

@@ -17,7 +17,6 @@ from tests.nn.helpers import (
     assert_equal,
     assert_equal_with_gradients,
     gradients,
-    label,
     make_cell,
     make_state,
     masks,
@@ -26,6 +25,7 @@ from tests.nn.helpers import (
     shaken,
     unchanged,
 )
+from tests.variants import label
 
 E, H, B, S = 3, 4, 3, 5
 TORCH = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from seqloom.registry import build
-from tests.nn.helpers import array, assert_equal, by_block, check_equations, forced, input_matrix, label, sigmoid
+from tests.nn.helpers import array, assert_equal, by_block, check_equations, forced, input_matrix, sigmoid
+from tests.variants import label
 
 ABLATIONS = [
     {"name": "lstm", "forget_gate": forget, "input_gate": inp, "output_gate": out}
