@@ -33,7 +33,7 @@ def check_score(spec, formula: Callable[..., float], key_size: int = Q) -> None:
 
 
 def check_normaliser(spec, formula: Callable[[np.ndarray], np.ndarray], unit: float = 1.0) -> None:
-    """A normaliser against ``formula(scores)`` of one query, on scores of a few multiples of a unit: ties are common."""
+    """A normaliser against ``formula(scores)`` of one query; scores are a few multiples of a unit, so ties abound."""
     row = st.lists(st.integers(-2, 0), min_size=S, max_size=S)
 
     @given(row, masks(1, S, least=1))

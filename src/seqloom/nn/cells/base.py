@@ -67,7 +67,7 @@ class Cell(nn.Module):
 
     def recurrent_blocks(self) -> tuple[Tensor, ...]:
         """The matrices of U, one for each recurrent block; a cell without any has no U."""
-        return self.recurrent.split(self.size) if "recurrent" in self._parameters else ()
+        return torch.split(self.recurrent, self.size) if "recurrent" in self._parameters else ()
 
     def project(self, x: Tensor, block: int = 0) -> Tensor:
         """The part of z that input number ``block`` contributes; the bias comes with the first."""

@@ -19,8 +19,8 @@ class MinGRU(Cell):
         n_t = W_n x_t + b_n
         h_t = (1 − z_t) ∘ h_{t−1} + z_t ∘ n_t
 
-    Feng et al. 2024, "Were RNNs all we needed?". What is written at a step doesn't depend on the past; only a stack of
-    layers lets one step see what an earlier one stored. The candidate has no tanh, as in the paper.
+    Feng et al. 2024, "Were RNNs all we needed?". What is written at a step doesn't depend on the past;
+    only a stack of layers lets one step see what an earlier one stored. The candidate has no tanh, as in the paper.
 
     Shapes: z_RZ is R × 2H (update gate, candidate), the state is h, R × H.
     """
