@@ -1,5 +1,7 @@
 """What the contract tests share: every combination with weights drawn at random, and ways to run it."""
 
+from functools import cache
+
 import torch
 from torch.testing import assert_close
 
@@ -54,7 +56,10 @@ class Combination:
         return normaliser == "-" or find("normaliser", normaliser).complete
 
 
-COMBINATIONS = [Combination(family, n) for family in FAMILIES for n in range(len(FAMILIES[family].rows()))]
+@cache
+def every_combination() -> list[Combination]:
+    """Of all that is registered by now: parts from outside come before the first test is collected."""
+    return [Combination(family, n) for family in FAMILIES for n in range(len(FAMILIES[family].rows()))]
 
 
 def same(actual, expected, **tolerance) -> None:
