@@ -51,6 +51,15 @@ def reads_context(readout: str) -> bool:
     return find("readout", readout).uses_context
 
 
+def reads_state(readout: str) -> bool:
+    return find("readout", readout).uses_state
+
+
+def hands_on(bridge: str) -> frozenset[str]:
+    """What of the source a bridge brings to the decoder's first state."""
+    return find("bridge", bridge).reads
+
+
 def hard(normaliser: str) -> bool:
     return normaliser != "-" and not find("normaliser", normaliser).differentiable
 
@@ -117,7 +126,7 @@ SOURCE_REFUSED = [
     Rule(("summary", "directions"), lambda s, d: s != "backward" or d == "both", "bidirectional"),
     Rule(
         ("summary", "bridge", "context"),
-        lambda s, b, c: s in ("-", "final") or b == "perceptron" or c == "summary",
+        lambda s, b, c: s in ("-", "final") or "summary" in hands_on(b) or c == "summary",
         "nothing reads a summary",
     ),
     Rule(
@@ -139,30 +148,32 @@ NO_SOURCE_REFUSED = [
 UNREAD = [
     Rule(
         ("readout", "context", "into"),
-        lambda r, c, i: r != "context" or c != "summary",
+        lambda r, c, i: reads_state(r) or c != "summary",
         "features that are the summary alone: the decoder's cells are for nothing",
     ),
     Rule(
         ("readout", "into"),
-        lambda r, i: r != "context" or i != "above",
+        lambda r, i: reads_state(r) or i != "above",
         "features that are what the first layer sees: the layers above are for nothing",
     ),
     Rule(
         ("readout", "context", "score", "normaliser"),
-        lambda r, c, s, n: r != "context" or c not in ("previous", "current") or not (hard(n) or static(s)),
+        lambda r, c, s, n: reads_state(r) or c not in ("previous", "current") or not (hard(n) or static(s)),
         "features that are a context whose weights don't depend on the state, so neither do they",
     ),
 ]
 SOURCE_UNREAD = [
     Rule(
         ("bridge", "context"),
-        lambda b, c: b != "none" or c not in ("none", "past"),
+        lambda b, c: bool(hands_on(b)) or c not in ("none", "past"),
         "a source that the decoder never hears of",
     ),
-    Rule(("bridge", "initial"), lambda b, i: b == "none" or i == "zero", "a learned state that the bridge replaces"),
+    Rule(
+        ("bridge", "initial"), lambda b, i: not hands_on(b) or i == "zero", "a learned state that the bridge replaces"
+    ),
     Rule(
         ("summary", "bridge", "context"),
-        lambda s, b, c: s != "backward" or b == "state" or c in ("previous", "current"),
+        lambda s, b, c: s != "backward" or "final" in hands_on(b) or c in ("previous", "current"),
         "of two directions, one that nothing reads",
     ),
 ]
@@ -268,7 +279,7 @@ def transformer_language_model(row: Row) -> dict[str, Any]:
     return {"model": "language_model", "decoder": transformer_stack(row), "output": output(row)}
 
 
-NO_STATE = [Rule(("bridge",), lambda b: b not in ("state", "perceptron"), "use bridge 'none'")]
+NO_STATE = [Rule(("bridge",), lambda b: not hands_on(b), "use bridge 'none'")]
 
 
 class Family:
