@@ -20,13 +20,13 @@ from tests.nn.helpers import (
     Recorder,
     assert_equal,
     gradients,
-    label,
     make_cell,
     make_state,
     mixed,
     rand,
     shaken,
 )
+from tests.variants import label
 
 S, T, H = 4, 3, 4
 BATCH = Batch.of([[5, 6], [7, 3]], [[3, 4, 5, 6], [6, 5, 4, 3]])
@@ -193,7 +193,7 @@ def test_the_memory_of_an_lstm_passes_gradients_by_its_forget_gates_alone(spec):
     memories = [c, *(probe.seen[f"c[{t}]"] for t in range(S))]
     product = torch.ones(H, dtype=torch.float64)
     for t in range(S):
-        f = probe.seen[f"forget[{t}]"][0] if spec["forget_gate"] else torch.ones(H, dtype=torch.float64)
+        f = probe.seen[f"forget[{t}]"][0] if spec.get("forget_gate", True) else torch.ones(H, dtype=torch.float64)
         product = product * f
         for start, wanted in ((memories[t], f), (c, product)):
             rows = [torch.autograd.grad(memories[t + 1][0, i], start, retain_graph=True)[0][0] for i in range(H)]

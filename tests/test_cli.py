@@ -75,13 +75,29 @@ def test_json_of_one_kind():
     assert list(json.loads(run("parts", "score", "--json"))) == ["score"]
 
 
-def test_parts_of_your_own(tmp_path):
+@pytest.mark.parametrize("option", ["--import", "--code"])
+def test_parts_of_your_own(tmp_path, option):
     file = tmp_path / "mine.py"
     file.write_text(PART)
-    shown = run("parts", "cell", "--code", str(file))
+    shown = run("parts", "cell", option, str(file))
     assert "from_outside" in shown
     assert "A cell [of] mine." in shown
     assert "sharpness = 2.5" in shown
+
+
+def test_the_former_name_of_import_is_taken_and_not_shown(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(PART)
+    assert "from_outside" in command("parts", "cell", f"--code={file}").stdout
+    assert "--code" not in command("parts", "--help").stdout
+
+
+def test_several_files_are_imported(tmp_path):
+    files = [tmp_path / "mine.py", tmp_path / "yours.py"]
+    for file, name in zip(files, ("from_outside", "from_there"), strict=True):
+        file.write_text(PART.replace("from_outside", name))
+    listed = command("parts", "cell", "--json", "--import", str(files[0]), "--import", str(files[1])).stdout
+    assert {"from_outside", "from_there"} <= json.loads(listed)["cell"].keys()
 
 
 def test_json_stays_json_where_it_is_piped():
@@ -94,7 +110,7 @@ def test_json_stays_json_where_it_is_piped():
     ("arguments", "says"),
     [
         (["parts", "cel"], "unknown kind of part 'cel'; did you mean 'cell'?"),
-        (["parts", "--code", "nowhere.py"], "nowhere.py is not a Python file"),
+        (["parts", "--import", "nowhere.py"], "nowhere.py is not a Python file"),
     ],
     ids=["unknown kind", "no such file"],
 )
@@ -110,7 +126,7 @@ def test_a_mistake_is_said_in_one_line_with_exit_code_2(arguments, says):
 def test_broken_code_is_said_without_a_traceback(tmp_path):
     file = tmp_path / "broken.py"
     file.write_text("def (:\n")
-    ran = command("parts", "--code", str(file))
+    ran = command("parts", "--import", str(file))
     assert ran.returncode == 2
     assert "Traceback" not in ran.stderr
     assert "broken.py" in ran.stderr

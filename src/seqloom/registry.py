@@ -63,6 +63,7 @@ KINDS: dict[str, Kind] = {
     "objective": Kind("how a batch becomes a loss", "seqloom.train.objectives"),
     "sampling": Kind("how often training feeds the model's own tokens", "seqloom.train.sampling"),
     "search": Kind("how answers are found", "seqloom.decode"),
+    "truncation": Kind("which tokens sampling draws from", "seqloom.decode.truncation"),
     "metric": Kind("how answers are judged", "seqloom.metrics"),
 }
 
@@ -193,7 +194,7 @@ def import_file(path: Path) -> None:
     name = f"seqloom_code_{path.resolve().with_suffix('').as_posix()}"  # two files may have the same name
     spec = importlib.util.spec_from_file_location(name, path)
     if not path.is_file() or spec is None or spec.loader is None:
-        raise SeqloomError(f"{path} is not a Python file; --code wants one that registers parts")
+        raise SeqloomError(f"{path} is not a Python file; --import wants one that registers parts")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

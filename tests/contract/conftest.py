@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from seqloom import Batch
-from tests.contract.runs import COMBINATIONS, Combination, make_batch
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -16,9 +15,11 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="session", params=COMBINATIONS, ids=lambda c: c.id)
-def combination(request) -> Combination:
-    return request.param
+def pytest_generate_tests(metafunc):
+    if "combination" in metafunc.fixturenames:
+        from tests.contract.runs import every_combination
+
+        metafunc.parametrize("combination", every_combination(), ids=lambda c: c.id, scope="session")
 
 
 @pytest.fixture(scope="session")
@@ -28,4 +29,6 @@ def model(combination):
 
 @pytest.fixture(scope="session")
 def batch(model) -> Batch:
+    from tests.contract.runs import make_batch
+
     return make_batch(model)

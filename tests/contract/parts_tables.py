@@ -4,15 +4,16 @@ A factor that does not apply has the value ``-``: there is no score where nothin
 """
 
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 from seqloom import build_model, parts
 from seqloom.errors import SizeError
 from seqloom.models.decoders.wiring import Context, Into
 from seqloom.models.encoders.recurrent import RecurrentEncoder
 from seqloom.nn.transformer import FeedForwardActivation, Norm
-from seqloom.registry import find, options
+from seqloom.registry import find
 from tests.contract.covering import Row, Rule, covering
+from tests.variants import variants
 
 V = 7
 SIZE = 4
@@ -25,18 +26,6 @@ YES_NO = (False, True)
 
 def names(kind: str) -> tuple[str, ...]:
     return tuple(parts(kind))
-
-
-def variants(kind: str, name: str) -> list[dict[str, Any]]:
-    """A part's options as they are, and with each choice and each switch turned once."""
-    cls = find(kind, name)
-    hints = get_type_hints(cls.__init__)
-    found: list[dict[str, Any]] = [{}]
-    for option, parameter in options(cls).items():
-        choices = get_args(hints[option]) if get_origin(hints[option]) is Literal else ()
-        choices = YES_NO if hints[option] is bool else choices
-        found += [{option: value} for value in choices if value != parameter.default]
-    return found
 
 
 def needs_one_size(score: str) -> bool:
@@ -60,6 +49,15 @@ def same_state(bridge: str, encoder_cell: str, cell: str) -> bool:
 
 def reads_context(readout: str) -> bool:
     return find("readout", readout).uses_context
+
+
+def reads_state(readout: str) -> bool:
+    return find("readout", readout).uses_state
+
+
+def hands_on(bridge: str) -> frozenset[str]:
+    """What of the source a bridge brings to the decoder's first state."""
+    return find("bridge", bridge).reads
 
 
 def hard(normaliser: str) -> bool:
@@ -128,7 +126,7 @@ SOURCE_REFUSED = [
     Rule(("summary", "directions"), lambda s, d: s != "backward" or d == "both", "bidirectional"),
     Rule(
         ("summary", "bridge", "context"),
-        lambda s, b, c: s in ("-", "final") or b == "perceptron" or c == "summary",
+        lambda s, b, c: s in ("-", "final") or "summary" in hands_on(b) or c == "summary",
         "nothing reads a summary",
     ),
     Rule(
@@ -150,30 +148,32 @@ NO_SOURCE_REFUSED = [
 UNREAD = [
     Rule(
         ("readout", "context", "into"),
-        lambda r, c, i: r != "context" or c != "summary",
+        lambda r, c, i: reads_state(r) or c != "summary",
         "features that are the summary alone: the decoder's cells are for nothing",
     ),
     Rule(
         ("readout", "into"),
-        lambda r, i: r != "context" or i != "above",
+        lambda r, i: reads_state(r) or i != "above",
         "features that are what the first layer sees: the layers above are for nothing",
     ),
     Rule(
         ("readout", "context", "score", "normaliser"),
-        lambda r, c, s, n: r != "context" or c not in ("previous", "current") or not (hard(n) or static(s)),
+        lambda r, c, s, n: reads_state(r) or c not in ("previous", "current") or not (hard(n) or static(s)),
         "features that are a context whose weights don't depend on the state, so neither do they",
     ),
 ]
 SOURCE_UNREAD = [
     Rule(
         ("bridge", "context"),
-        lambda b, c: b != "none" or c not in ("none", "past"),
+        lambda b, c: bool(hands_on(b)) or c not in ("none", "past"),
         "a source that the decoder never hears of",
     ),
-    Rule(("bridge", "initial"), lambda b, i: b == "none" or i == "zero", "a learned state that the bridge replaces"),
+    Rule(
+        ("bridge", "initial"), lambda b, i: not hands_on(b) or i == "zero", "a learned state that the bridge replaces"
+    ),
     Rule(
         ("summary", "bridge", "context"),
-        lambda s, b, c: s != "backward" or b == "state" or c in ("previous", "current"),
+        lambda s, b, c: s != "backward" or "final" in hands_on(b) or c in ("previous", "current"),
         "of two directions, one that nothing reads",
     ),
 ]
@@ -279,7 +279,7 @@ def transformer_language_model(row: Row) -> dict[str, Any]:
     return {"model": "language_model", "decoder": transformer_stack(row), "output": output(row)}
 
 
-NO_STATE = [Rule(("bridge",), lambda b: b not in ("state", "perceptron"), "use bridge 'none'")]
+NO_STATE = [Rule(("bridge",), lambda b: not hands_on(b), "use bridge 'none'")]
 
 
 class Family:
@@ -305,8 +305,8 @@ class Family:
         rows = covering(self.factors, self.rules)
         seen: dict[tuple[str, str], int] = {}
         for row in rows:
-            for factor in {"cell", "encoder_cell", "score", "normaliser"} & row.keys():
-                if row[factor] != "-":
+            for factor in ("cell", "encoder_cell", "score", "normaliser"):
+                if row.get(factor, "-") != "-":
                     choices = variants(factor.removeprefix("encoder_"), row[factor])
                     n = seen[factor, row[factor]] = seen.get((factor, row[factor]), -1) + 1
                     row[f"{factor} options"] = choices[n % len(choices)]

@@ -1,11 +1,14 @@
 """What the contract tests share: every combination with weights drawn at random, and ways to run it."""
 
+from functools import cache
+
 import torch
 from torch.testing import assert_close
 
 from seqloom import Batch
 from seqloom.batch import shift
 from seqloom.nn.memory import DecoderOutput, DecoderState
+from seqloom.registry import find
 from tests.contract.parts_tables import FAMILIES, V, label
 
 LENGTHS = ((4, 3), (2, 5), (5, 1))
@@ -47,8 +50,17 @@ class Combination:
     def attends(self) -> bool:
         return self.row.get("score", "multihead") != "-"
 
+    @property
+    def complete(self) -> bool:
+        """Whether its weights of attention, if any, add up to 1."""
+        normaliser = self.row.get("normaliser", "-")
+        return normaliser == "-" or find("normaliser", normaliser).complete
 
-COMBINATIONS = [Combination(family, n) for family in FAMILIES for n in range(len(FAMILIES[family].rows()))]
+
+@cache
+def every_combination() -> list[Combination]:
+    """Of all that is registered by now: parts from outside come before the first test is collected."""
+    return [Combination(family, n) for family in FAMILIES for n in range(len(FAMILIES[family].rows()))]
 
 
 def same(actual, expected, **tolerance) -> None:

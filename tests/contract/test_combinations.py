@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from seqloom import parts
 from seqloom.errors import OptionError, SizeError
 from tests.contract.covering import Rule, complete, covering, tabled
-from tests.contract.parts_tables import ATTENDS, FAMILIES, label, variants
-from tests.contract.runs import COMBINATIONS, even_where_nothing, gradients, inert, make_batch, randomised
+from tests.contract.parts_tables import ATTENDS, FAMILIES, label
+from tests.contract.runs import even_where_nothing, every_combination, gradients, inert, make_batch, randomised
+from tests.variants import variants
 
 
 @given(st.lists(st.integers(1, 4), min_size=2, max_size=4), st.data())
@@ -43,12 +44,12 @@ def test_every_registered_part_is_in_some_combination(kind):
 
 @cache
 def used_parts() -> set[type]:
-    return {type(module) for c in COMBINATIONS for module in c.family.build(c.row).modules()}
+    return {type(module) for c in every_combination() for module in c.family.build(c.row).modules()}
 
 
 def test_every_choice_of_a_cell_and_a_score_is_in_some_combination():
     for kind in ("cell", "score", "normaliser"):
-        chosen = [(c.row[kind], c.row[f"{kind} options"]) for c in COMBINATIONS if c.row.get(kind, "-") != "-"]
+        chosen = [(c.row[kind], c.row[f"{kind} options"]) for c in every_combination() if c.row.get(kind, "-") != "-"]
         for name in parts(kind):
             for options in variants(kind, name):
                 assert (name, options) in chosen

@@ -231,8 +231,6 @@ def test_sentences_that_are_done_leave_and_beams_share_the_memory():
 
 
 def test_registered_by_name_with_checked_options():
-    names = {"beam", "diverse", "exhaustive", "greedy", "mbr", "sample", "stochastic"}
-    assert names <= set(registry.parts("search"))
     search = registry.build("search", {"name": "beam", "width": 3, "normalisation": "wu", "alpha": 1.0})
     (found,) = search(TableModel(BY_HAND), Batch.of(None, [[0]]))
     assert found[0].formula == "log_prob / ((5 + n) / 6)^1"

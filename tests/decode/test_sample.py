@@ -11,7 +11,7 @@ from seqloom import Batch
 from seqloom.batch import END, START
 from seqloom.decode.greedy import Greedy
 from seqloom.decode.sample import Sample
-from seqloom.errors import OptionError
+from seqloom.errors import OptionError, UnknownNameError
 from seqloom.registry import build
 from tests.decode.plain import BY_HAND, CONTENT, TableModel, drawn, log_probs, real_model
 
@@ -88,6 +88,29 @@ def test_whole_answers_are_as_frequent_as_they_are_likely(table, options):
     for h in found[::500]:  # the model's own log-probabilities, whatever was drawn from
         said = [*h.tokens, END] if h.finished else h.tokens
         assert h.token_log_probs == pytest.approx(log_probs(table, said), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("short", "truncate"),
+    [
+        ({"top_k": 2}, {"name": "top_k", "k": 2}),
+        ({"top_p": 0.6}, {"name": "top_p", "mass": 0.6}),
+        ({"typical_p": 0.6}, [{"name": "typical_p", "mass": 0.6}]),
+        ({"min_p": 0.1}, "min_p"),
+        ({"top_k": 3, "min_p": 0.6}, [{"name": "top_k", "k": 3}, {"name": "min_p", "share": 0.6}]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("search", ["sample", "mbr"])
+def test_four_options_are_short_for_truncations(search, short, truncate):
+    model, rest = TableModel(drawn(3)), {"name": search, "samples": 50, "max_length": 5}
+    found, expected = (build("search", rest | o)(model, ALONE)[0] for o in ({"truncate": truncate}, short))
+    assert [h.tokens for h in found] == [h.tokens for h in expected]
+
+
+def test_an_unknown_truncation_is_refused():
+    with pytest.raises(UnknownNameError, match="unknown truncation 'top_q'"):
+        Sample(truncate=["top_q"])
 
 
 def test_seeds_differ_and_are_as_good_as_samples():

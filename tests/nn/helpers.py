@@ -8,33 +8,11 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from seqloom.registry import build, parts
+from seqloom.registry import build
+from tests.variants import every
 
-VARIANTS: dict[str, list[dict[str, Any]]] = {
-    "lstm": [
-        {"forget_bias": bias, "forget_gate": forget, "input_gate": inp, "output_gate": out}
-        for bias, forget, inp, out in (
-            (1.0, True, True, True),
-            (0.0, True, True, True),
-            (2.5, True, True, False),
-            (1.0, True, False, True),
-            (1.0, False, True, True),
-            (1.0, True, False, False),
-            (1.0, False, True, False),
-            (1.0, False, False, True),
-            (1.0, False, False, False),
-        )
-    ],
-    "elman": [{"activation": "tanh"}, {"activation": "sigmoid"}],
-    "gru": [{"reset": "before"}, {"reset": "after"}],
-}
-CELLS = [{"name": name, **options} for name in parts("cell") for options in VARIANTS.get(name, [{}])]
+CELLS = every("cell")
 """Every registered cell, with its options where they change the equations."""
-
-
-def label(spec: Any) -> str | None:
-    """A readable test id for a specification."""
-    return "-".join(str(v) for v in spec.values()) if isinstance(spec, dict) else None
 
 
 def rand(*shape: int, dtype: torch.dtype = torch.float64, grad: bool = True) -> Tensor:
@@ -55,6 +33,56 @@ def make_cell(spec: Any, inputs: int | Sequence[int], size: int) -> Any:
 
 def make_state(cell: Any, rows: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
     return tuple(rand(rows, cell.size, dtype=dtype) for _ in cell.parts)
+
+
+def projected(cell: Any, inputs: Iterable[Tensor]) -> Tensor:
+    """z of a step, from all inputs."""
+    return sum(cell.project(x, block) for block, x in enumerate(inputs))
+
+
+def inputs_of(cell: Any, rows: int) -> tuple[Tensor, ...]:
+    return tuple(rand(rows, n) for n in cell.input_sizes)
+
+
+def forced(spec: Any, size: int = 4, **force: float) -> tuple[Any, tuple[Tensor, ...], Any, dict[str, Tensor]]:
+    """A cell's step with some gates forced: the cell, the state before, the state after, and all that was seen."""
+    torch.manual_seed(6)
+    cell = make_cell(spec, 3, size)
+    state, probe = make_state(cell, 2), Recorder(**force)
+    _, new = cell(cell.project(inputs_of(cell, 2)[0]), state, probe)
+    return cell, state, new, probe.seen
+
+
+def check_equations(spec: Any, equations: Callable[..., tuple[np.ndarray, ...]], size: int = 4) -> None:
+    """A cell against ``equations(cell, x, *state)``, one step of one row in numpy; several inputs are one, joined."""
+    torch.manual_seed(1)
+    for inputs in (size, 3, (3, 2), (size, size)):
+        cell = make_cell(spec, inputs, size)
+        state = make_state(cell, 3)
+        expected = [tuple(array(part[row]) for part in state) for row in range(3)]
+        for _ in range(5):
+            xs = inputs_of(cell, 3)
+            h, state = cell(projected(cell, xs), state)
+            for row in range(3):
+                x = np.concatenate([array(x[row]) for x in xs])
+                expected[row] = equations(cell, x, *expected[row])
+                for part, wanted in zip(state, expected[row], strict=True):
+                    np.testing.assert_allclose(array(part[row]), wanted, rtol=0, atol=1e-10)
+            assert h is state[0]
+
+
+def input_matrix(cell: Any) -> np.ndarray:
+    """W, as it acts on all inputs joined."""
+    return np.concatenate([array(w) for w in cell.inputs], 1)
+
+
+def by_block(cell: Any, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """The rows of a matrix or a bias that belong to each of a cell's blocks, by name."""
+    return dict(zip(cell.blocks, np.split(rows, len(cell.blocks)), strict=True))
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
 
 
 def flat(results: Any) -> list[Tensor]:

@@ -1,6 +1,7 @@
 """The command line: one file per command, each thin over a function of the library."""
 
 import os
+import re
 import sys
 from typing import Any
 
@@ -23,6 +24,12 @@ from seqloom.errors import SeqloomError
 
 class Commands(TyperGroup):
     """All commands; each ends well where whoever reads its output has had enough of it, as ``head`` has."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take ``--code``, the former name of ``--import``, as well."""
+        renamed = [re.sub(r"^--code(?==|$)", "--import", word) for word in args]
+        rest: list[str] = super().parse_args(ctx, renamed)
+        return rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command, and write out all of its output."""

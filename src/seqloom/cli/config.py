@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Assignments, Preset
+from seqloom.cli.options import Assignments, Imports, Preset
 
 if TYPE_CHECKING:
     from seqloom.config import Section
@@ -19,6 +19,7 @@ def config(
     preset: Preset = None,
     pairs: Annotated[int, typer.Option(min=1, help="For so many training pairs.")] = 30_000,
     assign: Assignments = None,
+    imports: Imports = None,
 ) -> None:
     """Print a complete configuration with every option explained, to be saved, changed and trained."""
     from seqloom.config import make_config, settings

@@ -10,7 +10,6 @@ import typer
 
 from seqloom.cli.options import (
     Average,
-    Code,
     Columns,
     DataFiles,
     DataFormat,
@@ -19,6 +18,7 @@ from seqloom.cli.options import (
     Forbid,
     Grammar,
     Header,
+    Imports,
     NoRepeat,
     Prefix,
     RepetitionPenalty,
@@ -63,7 +63,7 @@ def evaluate(
     average: Average = None,
     device: Device = "auto",
     engine: Engine = None,
-    code: Code = None,
+    imports: Imports = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Measure how good a run's answers are, with intervals and by length; or compare two runs."""
@@ -73,10 +73,7 @@ def evaluate(
     from seqloom.cli.values import parsed
     from seqloom.data.readers import Skipped, read
     from seqloom.errors import OptionError
-    from seqloom.registry import import_file
 
-    if code is not None:
-        import_file(code)
     if against is not None and bootstrap is not None:
         raise OptionError("--bootstrap is of the intervals of one run: leave it out with --against")
     if average is not None and len(runs) == len(against or runs) == 1:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from seqloom.cli.options import Code
+from seqloom.cli.options import Imports
 
 
 def export(
@@ -13,13 +13,10 @@ def export(
     to: Annotated[
         str, typer.Option(help="onnx, or for Transformers ctranslate2; with -int8 behind it: weights of 8 bits.")
     ] = "onnx",
-    code: Code = None,
+    imports: Imports = None,
 ) -> None:
     """Write a run's model in another format, into the run's folder; predict and evaluate use it with --engine."""
     from seqloom.api import load
     from seqloom.export import export_model
-    from seqloom.registry import import_file
 
-    if code is not None:
-        import_file(code)
     print(export_model(load(run, device="cpu").network, run, to))

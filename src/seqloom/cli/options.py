@@ -38,7 +38,26 @@ Grammar = Annotated[str | None, typer.Option(help="A task whose grammar answers 
 Average = Annotated[str | None, typer.Option(help="What an ensemble averages: probabilities or log_probabilities.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, …; auto: the best that is there.")]
 Engine = Annotated[str | None, typer.Option(help="What computes, if not PyTorch: onnx, ctranslate2, …; see export.")]
-Code = Annotated[Path | None, typer.Option(help="A Python file that registers parts of your own.")]
+
+
+def imported(files: list[Path] | None) -> list[Path] | None:
+    """Register the parts of files, before anything else of a command asks for one."""
+    from seqloom.registry import import_file
+
+    for file in files or ():
+        import_file(file)
+    return files
+
+
+Imports = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--import",
+        metavar="FILE",
+        callback=imported,
+        help="A Python file that registers parts of your own. Repeatable.",
+    ),
+]
 
 
 def constraints_given(

@@ -6,20 +6,18 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from seqloom.cli.options import Code
+from seqloom.cli.options import Imports
 from seqloom.errors import unknown
-from seqloom.registry import KINDS, explained, import_file, meaning, options
+from seqloom.registry import KINDS, explained, meaning, options
 from seqloom.registry import parts as parts_of
 
 
 def parts(
     kind: Annotated[str | None, typer.Argument(help="Only this kind of part, with its options explained.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON, options and defaults included.")] = False,
-    code: Code = None,
+    imports: Imports = None,
 ) -> None:
     """List every part by kind, with what it means and its options."""
-    if code is not None:
-        import_file(code)
     if kind is not None and kind not in KINDS:
         raise unknown("kind of part", kind, KINDS)
     listed = {k: described(k) for k in KINDS if kind in (None, k)}

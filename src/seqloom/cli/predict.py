@@ -7,11 +7,11 @@ import typer
 
 from seqloom.cli.options import (
     Average,
-    Code,
     Device,
     Engine,
     Forbid,
     Grammar,
+    Imports,
     NoRepeat,
     Prefix,
     RepetitionPenalty,
@@ -45,7 +45,7 @@ def predict(
     average: Average = None,
     device: Device = "auto",
     engine: Engine = None,
-    code: Code = None,
+    imports: Imports = None,
 ) -> None:
     """Answer every line of the input by a line of output, in order; blank lines stay blank.
 
@@ -57,10 +57,7 @@ def predict(
     from seqloom.cli.search_options import search_options
     from seqloom.cli.values import parsed
     from seqloom.errors import InputError, SentenceError
-    from seqloom.registry import import_file
 
-    if code is not None:
-        import_file(code)
     layout = Layout(as_json=as_json, scores=scores, align=align, words=words)
     constraints = constraints_given(prefix, forbid, require, no_repeat, repetition_penalty, grammar)
     options = search_options(context) | constraints | ({} if n_best is None else {"n_best": n_best})

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Assignments, DevFiles, TrainFiles
+from seqloom.cli.options import Assignments, DevFiles, Imports, TrainFiles
 
 
 def prepare(
@@ -13,6 +13,7 @@ def prepare(
     train: TrainFiles = None,
     dev: DevFiles = None,
     assign: Assignments = None,
+    imports: Imports = None,
 ) -> None:
     """Compile a corpus once, to be trained on without loading it."""
     from seqloom.config import make_config, merge, settings

@@ -9,13 +9,13 @@ import typer
 
 from seqloom.cli.options import (
     Average,
-    Code,
     Columns,
     DataFiles,
     DataFormat,
     Device,
     Engine,
     Header,
+    Imports,
     Runs,
     data_files,
 )
@@ -33,16 +33,13 @@ def score(
     average: Average = None,
     device: Device = "auto",
     engine: Engine = None,
-    code: Code = None,
+    imports: Imports = None,
     as_json: Annotated[bool, typer.Option("--json", help="By token, one JSON object for each pair.")] = False,
 ) -> None:
     """Print the log-probability of every target given its source, a line for a pair, END included."""
     from seqloom.api import load
     from seqloom.data.readers import read
-    from seqloom.registry import import_file
 
-    if code is not None:
-        import_file(code)
     examples = read(data_files(data, form, columns, header), empty="refuse")
     model = load(runs, average=average, device=device, engine=engine)
     while group := list(islice(examples, TOGETHER)):

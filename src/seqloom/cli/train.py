@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Assignments, Code, DevFiles, Preset, TrainFiles
+from seqloom.cli.options import Assignments, DevFiles, Imports, Preset, TrainFiles
 
 INTERRUPTED = 130
 """The exit code of what was stopped by Ctrl-C, as shells have it: what was to come next should not."""
@@ -21,18 +21,15 @@ def train(
     preset: Preset = None,
     assign: Assignments = None,
     resume: Annotated[Path | None, typer.Option(help="Go on with this run.")] = None,
-    code: Code = None,
+    imports: Imports = None,
 ) -> None:
     """Train a model."""
     from seqloom.config import make_config, merge, read_config, settings
     from seqloom.errors import OptionError
-    from seqloom.registry import import_file
     from seqloom.train.display import display_for
     from seqloom.train.start import resume as go_on
     from seqloom.train.start import train as begin
 
-    if code is not None:
-        import_file(code)
     changes = settings(assign or [])
     display = display_for()
     try:

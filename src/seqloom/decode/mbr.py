@@ -1,6 +1,7 @@
 """Minimum Bayes risk."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,9 @@ from seqloom.decode.lengths import Ratio
 from seqloom.decode.masks import Masks
 from seqloom.decode.noise import Seed
 from seqloom.decode.protocol import Finder, StepModel
-from seqloom.decode.sample import Mass, Sample, Temperature
+from seqloom.decode.sample import Sample, Temperature
 from seqloom.decode.search import Asked, Read
+from seqloom.decode.truncation.base import Mass
 from seqloom.decode.utility import Utility, by_function, by_metric, check_text, ngram_f
 from seqloom.errors import OptionError
 from seqloom.nn.probe import Probe, silent
@@ -32,7 +34,7 @@ class Mbr(Sample):
     n_best: how many answers are given, each once.
     samples: M.
     seed: another one gives other samples.
-    temperature, top_k, top_p, typical_p, min_p: what is drawn from; see search ``sample``.
+    temperature, top_k, top_p, typical_p, min_p, truncate: what is drawn from; see search ``sample``.
     min_length, max_length: how many tokens an answer has, END not counted.
     min_ratio, max_ratio: the same, per step of the source. With neither maximum set it is 2·S + 20 for S steps, and
         100 without a source.
@@ -51,6 +53,7 @@ class Mbr(Sample):
         top_p: Mass | None = None,
         typical_p: Mass | None = None,
         min_p: Mass | None = None,
+        truncate: Spec | Sequence[Spec] | None = None,
         min_length: Natural = 0,
         max_length: Count | None = None,
         min_ratio: Ratio = 0.0,
@@ -67,6 +70,7 @@ class Mbr(Sample):
             top_p=top_p,
             typical_p=typical_p,
             min_p=min_p,
+            truncate=truncate,
             min_length=min_length,
             max_length=max_length,
             min_ratio=min_ratio,

@@ -1,22 +1,25 @@
 """Sampling."""
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from seqloom.decode import truncation
 from seqloom.decode.lengths import Lengths, Ratio
 from seqloom.decode.noise import Seed, uniform
 from seqloom.decode.search import Search
+from seqloom.decode.truncation.base import Mass, Truncation
+from seqloom.decode.truncation.min_p import MinP
+from seqloom.decode.truncation.top_k import TopK
+from seqloom.decode.truncation.top_p import TopP
+from seqloom.decode.truncation.typical_p import TypicalP
 from seqloom.decode.walk import Choice, Rows
-from seqloom.registry import Count, Natural, register
+from seqloom.registry import Count, Natural, Spec, build, register
 
-Mass = Annotated[float, Field(gt=0, le=1)]
 Temperature = Annotated[float, Field(ge=1e-6, allow_inf_nan=False)]
 """So that what is divided by it stays a number; colder than that nothing is drawn but the likeliest."""
-"""A share of probability."""
 
 
 @register("search", "sample")
@@ -37,8 +40,10 @@ class Sample(Search):
     top_p: only from the fewest likeliest tokens that have this much probability together (Holtzman et al. 2020).
     typical_p: only from the fewest tokens with this much probability together whose −log q is nearest to its mean,
         the entropy (Meister et al. 2023).
-    min_p: only from tokens at least this share as likely as the likeliest (Nguyen et al. 2025). Each of these four
-        looks at what those before it left, and keeps tokens that are equal to the last one in.
+    min_p: only from tokens at least this share as likely as the likeliest (Nguyen et al. 2025).
+    truncate: any truncation by name or with options, or several: ``{name: top_k, k: 5}``; the four above are short
+        for one each. Each looks at what those before it left, in the order of this list, and keeps tokens that are
+        equal to the last one in.
     min_length, max_length: how many tokens an answer has, END not counted.
     min_ratio, max_ratio: the same, per step of the source. With neither maximum set it is 2·S + 20 for S steps, and
         100 without a source.
@@ -55,6 +60,7 @@ class Sample(Search):
         top_p: Mass | None = None,
         typical_p: Mass | None = None,
         min_p: Mass | None = None,
+        truncate: Spec | Sequence[Spec] | None = None,
         min_length: Natural = 0,
         max_length: Count | None = None,
         min_ratio: Ratio = 0.0,
@@ -65,10 +71,17 @@ class Sample(Search):
         super().__init__(lengths, unknown, starts=samples, n_best=samples)
         self.seed = seed
         self.temperature = temperature
-        self.top_k = top_k
-        self.top_p = top_p
-        self.typical_p = typical_p
-        self.min_p = min_p
+        self.truncations: list[Truncation] = []
+        if top_k is not None:
+            self.truncations.append(TopK(k=top_k))
+        if top_p is not None:
+            self.truncations.append(TopP(mass=top_p))
+        if typical_p is not None:
+            self.truncations.append(TypicalP(mass=typical_p))
+        if min_p is not None:
+            self.truncations.append(MinP(share=min_p))
+        specs = [truncate] if isinstance(truncate, str | Mapping) else truncate or ()
+        self.truncations += [build("truncation", spec) for spec in specs]
 
     def choose(self, log_probs_BKV: Tensor, rows: Rows) -> Choice:
         cumulated_BKV = self._probs(log_probs_BKV).cumsum(-1)
@@ -84,12 +97,6 @@ class Sample(Search):
         probs_BKV = torch.softmax(
             log_probs_BKV.to(torch.promote_types(log_probs_BKV.dtype, torch.float32)) / self.temperature, -1
         )
-        if self.top_k is not None:
-            probs_BKV = truncation.top_k(probs_BKV, self.top_k)
-        if self.top_p is not None:
-            probs_BKV = truncation.top_p(probs_BKV, self.top_p)
-        if self.typical_p is not None:
-            probs_BKV = truncation.typical_p(probs_BKV, self.typical_p)
-        if self.min_p is not None:
-            probs_BKV = truncation.min_p(probs_BKV, self.min_p)
+        for truncation in self.truncations:
+            probs_BKV = truncation(probs_BKV)
         return probs_BKV

@@ -46,7 +46,7 @@ def test_context_is_the_values_by_their_weights(score, normaliser, mask):
     assert context.shape == (B, T, V)
     if mask_BTS is not None:
         assert not weights[~mask_BTS].any()
-    if normaliser != "exact":
+    if attention.normaliser.complete:
         assert_equal(weights.sum(-1), torch.ones(B, T, dtype=torch.float64))
 
 

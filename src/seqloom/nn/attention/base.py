@@ -53,5 +53,8 @@ class Normaliser(nn.Module):
     scores: ClassVar[tuple[str, ...] | None] = None
     """The scores it makes sense with; None: with all."""
 
+    complete: ClassVar[bool] = True
+    """Whether the weights add up to 1 wherever there is something to see."""
+
     def forward(self, scores_BTS: Tensor, mask_BTS: Tensor | None) -> Tensor:
         raise NotImplementedError

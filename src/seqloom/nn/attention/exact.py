@@ -17,6 +17,7 @@ class Exact(Normaliser):
     """
 
     differentiable = False
+    complete = False
     scores = ("rbf",)
 
     def forward(self, scores_BTS: Tensor, mask_BTS: Tensor | None) -> Tensor:

@@ -29,7 +29,7 @@ class Cell(nn.Module):
     inputs: the size of the input, or the sizes of several inputs.
     size: the size of the hidden state.
     blocks: names of the blocks of z, each ``size`` wide: what the input contributes to.
-    recurrent: those of them that h_{t−1} contributes to by a matrix.
+    recurrent: those of them that h_{t−1} contributes to by a matrix of U, if any.
     bare: how many of the blocks, from the end, x enters without such a matrix.
 
     Its ``products`` are those with rows of U that are added to z as they are: by name, the blocks they are added to.
@@ -49,7 +49,8 @@ class Cell(nn.Module):
         width = (len(blocks) - bare) * size
         self.inputs = nn.ParameterList(nn.Parameter(torch.empty(width, n)) for n in self.input_sizes)
         self.bias = nn.Parameter(torch.zeros(len(blocks) * size))
-        self.recurrent = nn.Parameter(torch.empty(len(recurrent) * size, size))
+        if recurrent:
+            self.recurrent = nn.Parameter(torch.empty(len(recurrent) * size, size))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -61,8 +62,12 @@ class Cell(nn.Module):
         bound = (6.0 / (sum(self.input_sizes) + self.size)) ** 0.5
         for weight in self.inputs:
             nn.init.uniform_(weight, -bound, bound)
-        for block in self.recurrent.chunk(len(self.recurrent) // self.size):
+        for block in self.recurrent_blocks():
             nn.init.orthogonal_(block)
+
+    def recurrent_blocks(self) -> tuple[Tensor, ...]:
+        """The matrices of U, one for each recurrent block; a cell without any has no U."""
+        return torch.split(self.recurrent, self.size) if "recurrent" in self._parameters else ()
 
     def project(self, x: Tensor, block: int = 0) -> Tensor:
         """The part of z that input number ``block`` contributes; the bias comes with the first."""

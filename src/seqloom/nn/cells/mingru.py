@@ -1,0 +1,36 @@
+"""The minimal gated recurrent unit."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from seqloom.nn.cells.base import Cell
+from seqloom.nn.memory import CellState
+from seqloom.nn.probe import Probe, silent
+from seqloom.registry import register
+
+
+@register("cell", "mingru")
+class MinGRU(Cell):
+    """Minimal gated recurrent unit: gate and candidate see the input alone, so there is no recurrent matrix.
+
+        z_t = σ(W_z x_t + b_z)
+        n_t = W_n x_t + b_n
+        h_t = (1 − z_t) ∘ h_{t−1} + z_t ∘ n_t
+
+    Feng et al. 2024, "Were RNNs all we needed?". What is written at a step doesn't depend on the past;
+    only a stack of layers lets one step see what an earlier one stored. The candidate has no tanh, as in the paper.
+
+    Shapes: z_RZ is R × 2H (update gate, candidate), the state is h, R × H.
+    """
+
+    def __init__(self, inputs: int | Sequence[int], size: int) -> None:
+        super().__init__(inputs, size, blocks=("update", "candidate"), recurrent=())
+
+    def forward(self, z_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
+        (h,) = state
+        z, n = z_RZ.chunk(2, -1)
+        z, n = probe("update", torch.sigmoid(z)), probe("candidate", n)
+        h = probe("h", h + z * (n - h))  # (1 − z) ∘ h + z ∘ n
+        return h, (h,)

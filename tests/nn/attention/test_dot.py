@@ -1,0 +1,7 @@
+"""The dot product."""
+
+from tests.nn.attention.formulas import check_score
+
+
+def test_formula():
+    check_score("dot", lambda score, q, k: q @ k)
