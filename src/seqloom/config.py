@@ -24,6 +24,8 @@ WHOLE = {"size", "dropout"}
 """What is said of a whole model, for all its parts."""
 LIMITS = {"updates", "epochs"}
 """Where training ends, in either unit."""
+FILES = {"train", "dev", "format", "columns", "header"}
+"""Which files are read, and how; a task has none."""
 
 
 class Section(BaseModel):
@@ -40,6 +42,7 @@ def option(default: Any, description: str) -> Any:
 class DataConfig(Section):
     """Where the pairs are, and how text becomes tokens."""
 
+    task: PartSpec | None = option(None, "a task to train on instead of files (seqloom tasks)")
     train: list[str] | None = option(None, "one file of pairs, line-aligned files, or a prepared folder")
     dev: list[str] | None = option(None, "the same, to judge by; null: a part of train is held out")
     format: Literal["lines", "tsv", "jsonl", "parquet"] | None = option(None, "null: from the name")
@@ -113,7 +116,7 @@ def make_config(*layers: Mapping[str, Any]) -> Config:
 def overruled(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """What is ``below`` without all that would keep from working what is said ``above`` by another name."""
     kept = dict(below)
-    for section, rest in (("model", _rest_of_model), ("train", _rest_of_train)):
+    for section, rest in (("model", _rest_of_model), ("data", _rest_of_data), ("train", _rest_of_train)):
         there, said = below.get(section), above.get(section)
         if isinstance(there, Mapping) and isinstance(said, Mapping):
             kept[section] = rest(there, {key for key, value in said.items() if value is not None})
@@ -136,6 +139,12 @@ def _rest_of_model(model: Mapping[str, Any], said: set[str]) -> Mapping[str, Any
         else spec
         for part, spec in model.items()
     }
+
+
+def _rest_of_data(data: Mapping[str, Any], said: set[str]) -> Mapping[str, Any]:
+    """A task replaces files, and files to train on replace a task."""
+    gone = (FILES if "task" in said else set()) | ({"task"} if "train" in said else set())
+    return {key: value for key, value in data.items() if key not in gone}
 
 
 def _rest_of_train(train: Mapping[str, Any], said: set[str]) -> Mapping[str, Any]:

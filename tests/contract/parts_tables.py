@@ -306,7 +306,7 @@ class Family:
         rows = covering(self.factors, self.rules)
         seen: dict[tuple[str, str], int] = {}
         for row in rows:
-            for factor in {"cell", "encoder_cell", "score", "normaliser"} & row.keys():
+            for factor in sorted({"cell", "encoder_cell", "score", "normaliser"} & row.keys()):
                 if row[factor] != "-":
                     choices = variants(factor.removeprefix("encoder_"), row[factor])
                     n = seen[factor, row[factor]] = seen.get((factor, row[factor]), -1) + 1
