@@ -96,9 +96,8 @@ class Model:
         self, data: Data | None = None, *, task: Spec | None = None, search: Spec | None = None, **options: Any
     ) -> Answers:
         """The model's answers to data with references, or to a task's test set: what metrics are computed from."""
-        examples = [
-            e for e in test_examples(data, task) if e.source.strip() and e.target.strip()
-        ]  # as files are read
+        given = test_examples(data, task)
+        examples = [e for e in given if e.source.strip() and e.target.strip()]  # as files are read
         if not examples:
             raise InputError("there is nothing to evaluate on: the data holds no pair")
         references = [(e.target, *e.references) for e in examples]

@@ -1,4 +1,4 @@
-"""Every registered task keeps its promises: disjoint parts, one answer to a source, the same pairs for the same seed."""
+"""Every registered task: disjoint parts, one target to a source, the same pairs for the same seed."""
 
 import numpy as np
 import pytest

@@ -67,8 +67,5 @@ def test_a_tenth_each_is_for_validation_and_test():
 )
 def test_what_makes_no_sense_is_refused(options, says):
     with pytest.raises(OptionError) as raised:
-        task = build("task", {"name": "copy", **options})
-        assert task.train
-        assert task.dev
-        assert task.test
+        [build("task", {"name": "copy", **options}).pairs(part) for part in ("train", "dev", "test")]
     assert says in str(raised.value)
