@@ -13,7 +13,12 @@ from seqloom.train.display import Display
 from seqloom.train.start import resume
 from tests.train.small import PAIRS
 
-SETTINGS = {"train.epochs": 60, "train.optimiser.rate": 0.01, "train.evaluate_every": 100}
+SETTINGS = {
+    "train.epochs": 30,
+    "train.batch_sentences": 10,
+    "train.optimiser.rate": 0.01,
+    "train.evaluate_every": 100,
+}
 PLAIN = [(e.source, e.target) for e in PAIRS]
 
 
@@ -25,9 +30,8 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(folder):
     torch.set_num_threads(1)
-    return seqloom.fit(
-        PLAIN, dev=PLAIN[::5], size=24, settings={**SETTINGS, "model.dropout": 0.0}, out=folder, quiet=True
-    )
+    settings = {"model.dropout": 0.0, **{f"train.{option}": value for option, value in SETTINGS.items()}}
+    return seqloom.fit(PLAIN, dev=PLAIN[::5], size=24, settings=settings, out=folder, quiet=True)
 
 
 def test_it_learns(model):
