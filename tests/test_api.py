@@ -30,8 +30,9 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(folder):
     torch.set_num_threads(1)
-    settings = {"model.dropout": 0.0, **{f"train.{option}": value for option, value in SETTINGS.items()}}
-    return seqloom.fit(PLAIN, dev=PLAIN[::5], size=24, settings=settings, out=folder, quiet=True)
+    return seqloom.fit(
+        PLAIN, dev=PLAIN[::5], size=24, settings={**SETTINGS, "model.dropout": 0.0}, out=folder, quiet=True
+    )
 
 
 def test_it_learns(model):
