@@ -10,7 +10,7 @@ import train_step_seqloom
 from harness.worker import Run, serve
 
 from seqloom import build_model
-from seqloom.batch import PAD, START, Batch
+from seqloom.batch import PAD, START, Batch, Padded
 from seqloom.decode.beam import Beam
 from seqloom.decode.greedy import Greedy
 from seqloom.export.ctranslate2 import export
@@ -32,7 +32,7 @@ def build(model: str, vocabulary: int, sizes: dict[str, Any]) -> Any:
         size = sizes["size"]
     torch.manual_seed(0)
     made: Any = build_model(
-        preset, source_vocabulary=vocabulary, target_vocabulary=vocabulary, size=size, settings=settings
+        preset, sizes={"source": vocabulary, "target": vocabulary}, size=size, settings=settings
     ).eval()
     with torch.no_grad():
         made.output.bias[[PAD, START]] = NEVER
@@ -48,7 +48,7 @@ def make(model: str, vocabulary: int, sizes: dict[str, Any], beam: int, steps: i
         home.mkdir()
         export(made, home, int8=False)
     sources = [torch.from_numpy(source) for source in np.load(Path(folder) / "sources.npz").values()]
-    ready = [Batch(source=source, source_mask=source != PAD) for source in sources]
+    ready = [Batch({"source": Padded(source, source != PAD)}) for source in sources]
     tokens = steps - 1  # and END
     search = (
         Greedy(min_length=tokens, max_length=tokens)

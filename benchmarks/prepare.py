@@ -129,7 +129,7 @@ def train(folder: str, pairs: int) -> Figures:
     prepared = Prepared.open(Path(folder) / "corpus")
     corpus, tokenizers = prepared.train, prepared.tokenizers
     model = build_model(
-        "bahdanau", source_vocabulary=len(tokenizers.source), target_vocabulary=len(tokenizers.target), size=256
+        "bahdanau", sizes={"source": len(tokenizers.source), "target": len(tokenizers.target)}, size=256
     ).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
     plan = Batching(corpus.source_lengths, corpus.target_lengths, tokens=TOKENS, seed=1).plan(0)

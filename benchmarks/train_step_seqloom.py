@@ -7,7 +7,7 @@ import torch
 from harness.worker import Run, serve
 
 from seqloom import build_model
-from seqloom.batch import PAD, Batch
+from seqloom.batch import PAD, Batch, Padded
 from seqloom.train.clipping import clip
 
 
@@ -42,13 +42,13 @@ def make(model: str, vocabulary: int, batches: str, sizes: dict[str, Any]) -> Ru
     data = np.load(batches)
     preset, settings = describe(model, sizes)
     made = build_model(
-        preset, source_vocabulary=vocabulary, target_vocabulary=vocabulary, size=sizes["size"], settings=settings
+        preset, sizes={"source": vocabulary, "target": vocabulary}, size=sizes["size"], settings=settings
     ).train()
     optimizer = torch.optim.Adam(made.parameters(), lr=1e-3, fused=True)
 
     def batch(number: int) -> Batch:
         source, target = (torch.from_numpy(data[f"{side}_{number}"]) for side in ("source", "target"))
-        return Batch(target, target != PAD, source, source != PAD)
+        return Batch({"source": Padded(source, source != PAD), "target": Padded(target, target != PAD)})
 
     ready = [batch(number) for number in range(len(data) // 2)]
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from seqloom.batch import Batch
+from seqloom.batch import Batch, shift
 from seqloom.models.build import build_model
 from seqloom.nn.memory import Memory
 from seqloom.nn.recurrent import over_time
@@ -49,14 +49,20 @@ def model_of(cell, score="additive", context="current"):
         },
         "output": "tokens",
     }
-    return shaken(build_model(description, source_vocabulary=8, target_vocabulary=8, size=H))
+    return shaken(build_model(description, sizes={"source": 8, "target": 8}, size=H))
+
+
+def memory_of(values, keys, state):
+    """What the encoder left, an LSTM's or another cell's one layer."""
+    final = {f"final.0.{name}": tensor for name, tensor in zip("hc", state, strict=False)}
+    return Memory({"values": values, "mask": BATCH.source.mask, "summary": state[0], **keys, **final})
 
 
 def loss_from(model, memory):
     """The loss of the batch, given what the encoder left."""
-    inputs = model.output.shift(BATCH.target, BATCH.target_mask)
+    inputs = shift(model.output.start(memory), BATCH.target)
     decoded = model(inputs, memory)
-    return model.output.loss(decoded.features, decoded.weights, memory, BATCH.target, BATCH.target_mask).total
+    return model.output.loss(decoded, memory, BATCH.target).total
 
 
 @every_cell
@@ -65,14 +71,14 @@ def loss_from(model, memory):
 def test_an_encoder_state_gets_its_recurrent_key_and_value_gradients(cell, score, context):
     model, probe = model_of(cell, score, context), Recorder()
     total = model.loss(BATCH, probe=probe).total
-    x = model.source(BATCH.source)
+    x = model.source(BATCH.source).values
     encoder = model.encoder.recurrent.cells[0]
 
     for t in range(S):
-        states = [probe.seen.get(f"encoder.0.forward[{t}].{part}") for part in encoder.parts]
+        states = [probe.seen.get(f"encoder.0.forward.{part}[{t}]") for part in encoder.parts]
         h, *others = (state.detach() for state in states)
         before = (
-            torch.stack([probe.seen[f"encoder.0.forward[{i}].h"].detach() for i in range(t)], 1)
+            torch.stack([probe.seen[f"encoder.0.forward.h[{i}]"].detach() for i in range(t)], 1)
             if t
             else h.new_zeros(len(h), 0, H)
         )
@@ -84,7 +90,7 @@ def test_an_encoder_state_gets_its_recurrent_key_and_value_gradients(cell, score
                 later, state = over_time(encoder, (x[:, t + 1 :],), state)
             keys = model.decoder.prepare(torch.cat((before, as_key[:, None], later), 1))
             values = torch.cat((before, as_value[:, None], later), 1)
-            return loss_from(model, Memory(values, BATCH.source_mask, keys, state[0], (state,), BATCH.source))
+            return loss_from(model, memory_of(values, keys, state))
 
         paths = []
         for reader in range(3):
@@ -126,10 +132,10 @@ def test_a_decoder_state_gets_the_gradient_of_its_query(cell):
         total, without = model.loss(BATCH, probe=full).total, loss_with_cut_query(model, step, cut)
         assert_equal(without, total, 0)
         context = contexts[-2]
-        name = f"decoder.0[{step}].h"
+        name = f"decoder.0.h[{step}]"
         (to_state, to_context) = torch.autograd.grad(total, [full.seen[name], context])
         (rest,) = torch.autograd.grad(without, cut.seen[name])
-        keys = values = torch.stack([full.seen[f"encoder.0.forward[{s}].h"] for s in range(S)], 1)
+        keys = values = torch.stack([full.seen[f"encoder.0.forward.h[{s}]"] for s in range(S)], 1)
         weights = full.seen["decoder.attention"][:, step]
         a, g = context[:, step], to_context[:, step]
         by_query = torch.einsum("bs,bsh,bh,bsk->bk", weights, values - a[:, None], g, keys)
@@ -173,7 +179,7 @@ class CutState(Recorder):
 
     def __call__(self, name, tensor):
         seen = super().__call__(name, tensor)
-        return seen.detach() if name.endswith(".h") else seen
+        return seen.detach() if name.split("[")[0] == "h" else seen
 
 
 @pytest.mark.parametrize("spec", [spec for spec in CELLS if spec["name"] == "lstm"], ids=label)
@@ -184,10 +190,10 @@ def test_the_memory_of_an_lstm_passes_gradients_by_its_forget_gates_alone(spec):
     x, (h, c) = rand(1, S, 3), make_state(cell, 1)
     probe = CutState()
     over_time(cell, (x,), (h, c), probe=probe)
-    memories = [c, *(probe.seen[f"[{t}].c"] for t in range(S))]
+    memories = [c, *(probe.seen[f"c[{t}]"] for t in range(S))]
     product = torch.ones(H, dtype=torch.float64)
     for t in range(S):
-        f = probe.seen[f"[{t}].forget"][0] if spec["forget_gate"] else torch.ones(H, dtype=torch.float64)
+        f = probe.seen[f"forget[{t}]"][0] if spec["forget_gate"] else torch.ones(H, dtype=torch.float64)
         product = product * f
         for start, wanted in ((memories[t], f), (c, product)):
             rows = [torch.autograd.grad(memories[t + 1][0, i], start, retain_graph=True)[0][0] for i in range(H)]

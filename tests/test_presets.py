@@ -13,8 +13,7 @@ PRESETS = preset_names()
 
 
 def built(preset: str, **options):
-    source = {"source_vocabulary": 9} if load_preset(preset)["model"] == "encoder_decoder" else {}
-    return build_model(preset, target_vocabulary=9, size=8, **source, **options)
+    return build_model(preset, sizes={"source": 9, "target": 9}, size=8, **options)
 
 
 def batch_for(model) -> Batch:
@@ -63,7 +62,7 @@ def test_settings_go_on_top_by_path():
 def test_a_description_is_left_as_it_was():
     description = {"model": "language_model", "decoder": {"name": "transformer", "heads": 2}, "output": "tokens"}
     before = repr(description)
-    model = build_model(description, target_vocabulary=5, size=4, settings={"decoder.layers": 1})
+    model = build_model(description, sizes={"target": 5}, size=4, settings={"decoder.layers": 1})
     assert isinstance(model, LanguageModel)
     assert repr(description) == before
 
@@ -72,25 +71,25 @@ def test_a_description_is_left_as_it_was():
     ("arguments", "error", "says"),
     [
         (
-            ("bahdanu", {"source_vocabulary": 5}),
+            ("bahdanu", {}),
             UnknownNameError,
             "unknown preset 'bahdanu'; did you mean 'bahdanau'?",
         ),
-        (("cho", {}), OptionError, "give source_vocabulary"),
-        (("attention-lm", {"source_vocabulary": 5}), OptionError, "leave out source_vocabulary"),
+        (("cho", {"sizes": {"target": 5}}), OptionError, "give sizes={'source': …, 'target': …}"),
+        (("cho", {"sizes": {"source": 5}}), OptionError, "a model has a target"),
         (({"model": "langauge_model"}, {}), UnknownNameError, "did you mean 'language_model'?"),
-        (({"decodr": "recurrent"}, {"source_vocabulary": 5}), UnknownNameError, "did you mean 'decoder'?"),
+        (({"decodr": "recurrent"}, {}), UnknownNameError, "did you mean 'decoder'?"),
         (
-            ("cho", {"source_vocabulary": 5, "settings": {"decoder.sise": 3}}),
+            ("cho", {"settings": {"decoder.sise": 3}}),
             UnknownNameError,
             "did you mean 'size'?",
         ),
-        (("cho", {"source_vocabulary": 5, "settings": {"decoder": None}}), OptionError, "decoder"),
-        (("cho", {"source_vocabulary": 5, "settings": {"encoder": 3}}), OptionError, "encoder"),
+        (("cho", {"settings": {"decoder": None}}), OptionError, "decoder"),
+        (("cho", {"settings": {"encoder": 3}}), OptionError, "encoder"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments, error, says):
     description, options = arguments
     with pytest.raises(error) as raised:
-        build_model(description, target_vocabulary=5, size=4, **options)
+        build_model(description, **{"sizes": {"source": 5, "target": 5}, "size": 4, **options})
     assert says in str(raised.value)

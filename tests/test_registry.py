@@ -81,7 +81,7 @@ def test_a_wrong_specification_is_refused(kind, spec, error, says):
 )
 def test_options_deep_inside_are_checked_too(value, says):
     with pytest.raises(UnknownNameError) as raised:
-        build_model("luong", source_vocabulary=5, target_vocabulary=5, size=4, settings={"decoder.attention": value})
+        build_model("luong", sizes={"source": 5, "target": 5}, size=4, settings={"decoder.attention": value})
     assert says in str(raised.value)
 
 
@@ -157,8 +157,7 @@ def test_a_file_from_outside_is_usable_by_name(tmp_path):
     registry.import_file(file)  # a second time does no harm
     model = build_model(
         "cho",
-        source_vocabulary=6,
-        target_vocabulary=6,
+        sizes={"source": 6, "target": 6},
         size=4,
         settings={"decoder.cell": {"name": "squashed", "slope": 0.5}, "encoder.cell": "squashed"},
     )

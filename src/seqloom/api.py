@@ -241,7 +241,8 @@ def _load(folder: Folder, device: str, engine: str | None) -> Model:
         if device not in ("auto", "cpu"):
             raise OptionError(f"engine {engine!r} computes on the CPU, not on {device}")
         return Model(config, tokenizers, Predictor(load_engine(run.path, engine), tokenizers))
-    network = load_network(run, config, len(tokenizers.source), len(tokenizers.target)).to(device_named(device))
+    sizes = {"source": len(tokenizers.source), "target": len(tokenizers.target)}
+    network = load_network(run, config, sizes).to(device_named(device))
     for_few_rows(network.decoder, network.output)
     return Model(config, tokenizers, Predictor(network, tokenizers))
 

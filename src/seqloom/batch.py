@@ -1,8 +1,7 @@
-"""``Batch``: examples as padded tensors, and the symbols that every vocabulary begins with."""
+"""``Batch``: examples as padded tensors by name, and the symbols that every vocabulary begins with."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,60 +14,111 @@ END: Final = 2
 UNKNOWN: Final = 3
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Examples as padded tensors.
+class Padded(NamedTuple):
+    """Sequences of different lengths as one tensor.
 
-    A mask is True where a step is real; padding is at the end of a row. A target of tokens ends in END, which is
-    real, and has no START: the output puts that in front when the target is fed. A language model's batch has no
-    source; one whose target is not known yet has no target.
+    values: B N …, padded at the end of every row.
+    mask: B N, True for real steps.
     """
 
-    target: Tensor | None = None
-    target_mask: Tensor | None = None
-    source: Tensor | None = None
-    source_mask: Tensor | None = None
+    values: Tensor
+    mask: Tensor
 
-    def __post_init__(self) -> None:
-        if self.target is None and self.source is None:
-            raise InputError("a batch has a target, a source or both")
-        _check_side("target", self.target, self.target_mask)
-        _check_side("source", self.source, self.source_mask)
-        if self.target is not None and self.source is not None and len(self.source) != len(self.target):
-            raise SizeError(f"{len(self.source)} sources and {len(self.target)} targets make no batch")
+    @property
+    def lengths(self) -> Tensor:
+        """The number of real steps of every row, B."""
+        return self.mask.sum(1)
+
+    def to(self, device: torch.device | str) -> "Padded":
+        """The same sequences on another device."""
+        return Padded(self.values.to(device), self.mask.to(device))
+
+
+class Batch:
+    """Examples as padded fields by name, all of them for the same B examples; checked when it is built.
+
+    A target of tokens ends in END, which is a real step, and has no START. A language model's batch has no source,
+    and a batch to predict has no target.
+
+    fields: at least one.
+    """
+
+    def __init__(self, fields: Mapping[str, Padded]) -> None:
+        if not fields:
+            raise InputError("a batch needs at least one field, such as a source or a target")
+        for name, field in fields.items():
+            _check_field(name, field)
+        sizes = {name: field.mask.shape[0] for name, field in fields.items()}
+        if len(set(sizes.values())) > 1:
+            counts = " and ".join(f"{count} of {name!r}" for name, count in sizes.items())
+            raise SizeError(f"the fields of a batch must have the same number of rows, but there are {counts}")
+        self._fields = dict(fields)
 
     @classmethod
     def of(
         cls, targets: Sequence[Sequence[int]] | None = None, sources: Sequence[Sequence[int]] | None = None
     ) -> "Batch":
-        """A batch of token ids as plain lists; END is put behind every target."""
-        target, target_mask = (None, None) if targets is None else pad([[*row, END] for row in targets])
-        source, source_mask = (None, None) if sources is None else pad(sources)
-        return cls(target, target_mask, source, source_mask)
+        """A batch of token ids as plain lists; END is added to every target."""
+        fields = {} if targets is None else {"target": pad([[*row, END] for row in targets])}
+        return cls(fields if sources is None else {**fields, "source": pad(sources)})
 
     @classmethod
-    def unchecked(cls, **sides: Tensor | None) -> "Batch":
-        """A batch whose tensors can't be looked at, as in an export: what they hold is not known then."""
+    def unchecked(cls, fields: Mapping[str, Padded]) -> "Batch":
+        """A batch whose values can't be inspected, as in an export."""
         batch = object.__new__(cls)
-        for field in fields(cls):
-            object.__setattr__(batch, field.name, sides.get(field.name))
+        batch._fields = dict(fields)
         return batch
+
+    @property
+    def fields(self) -> Mapping[str, Padded]:
+        """All fields by name."""
+        return self._fields
+
+    @property
+    def source(self) -> Padded | None:
+        """The source, if there is one."""
+        return self._fields.get("source")
+
+    @property
+    def target(self) -> Padded | None:
+        """The target, if it is known."""
+        return self._fields.get("target")
+
+    @property
+    def rows(self) -> int:
+        """B, the number of examples."""
+        return next(iter(self._fields.values())).mask.shape[0]
+
+    def __getitem__(self, name: str) -> Padded:
+        """A field that must be there."""
+        if name not in self._fields:
+            raise InputError(f"this batch has no field {name!r}, only {', '.join(map(repr, self._fields))}")
+        return self._fields[name]
 
     def to(self, device: torch.device | str) -> "Batch":
         """The same batch on another device."""
-        moved: dict[str, Any] = {k: v if v is None else v.to(device) for k, v in vars(self).items()}
-        return Batch(**moved)
+        return Batch.unchecked({name: field.to(device) for name, field in self._fields.items()})
 
 
-def pad(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Rows of ids as one tensor, padded at the end, and its mask."""
+def pad(rows: Sequence[Sequence[int]]) -> Padded:
+    """Rows of ids, padded at the end."""
     if not rows:
         raise InputError("a batch of no examples: give at least one")
     lengths = torch.tensor([len(row) for row in rows])
     mask = torch.arange(int(lengths.max())) < lengths[:, None]
     ids = torch.full(mask.shape, PAD)
     ids[mask] = torch.tensor([i for row in rows for i in row], dtype=torch.long)
-    return ids, mask
+    return Padded(ids, mask)
+
+
+def shift(start_BX: Tensor, target: Padded) -> Tensor:
+    """What is fed for a known target: the start, then each step's predecessor; B T …
+
+    Nothing is fed after the last real step, so that step is never fed at all: it is zero, as padding is.
+    """
+    before, real = target.values[:, :-1], target.mask[:, 1:]
+    before = before.masked_fill(~real.view(*real.shape, *[1] * (before.dim() - 2)), 0)
+    return torch.cat((start_BX[:, None].to(before.dtype), before), 1)
 
 
 def check_mask(what: str, mask: Tensor) -> None:
@@ -90,15 +140,12 @@ def hiding(mask: Tensor | None) -> Tensor | None:
     return None if bool(mask.all()) else mask
 
 
-def _check_side(what: str, tensor: Tensor | None, mask: Tensor | None) -> None:
-    if (tensor is None) != (mask is None):
-        raise InputError(f"a batch has a {what} and its mask, or neither")
-    if tensor is None or mask is None:
-        return
+def _check_field(name: str, field: Padded) -> None:
+    values, mask = field
     if mask.dtype != torch.bool:
-        raise InputError(f"the {what}'s mask must be of bool, True where real; it is of {mask.dtype}")
-    if tensor.shape[:2] != mask.shape:
-        raise SizeError(f"the {what} is {tuple(tensor.shape)} but its mask is {tuple(mask.shape)}")
-    check_mask(what, mask)
+        raise InputError(f"the {name}'s mask must be of bool, True where real; it is of {mask.dtype}")
+    if values.shape[:2] != mask.shape:
+        raise SizeError(f"the {name} is {tuple(values.shape)} but its mask is {tuple(mask.shape)}")
+    check_mask(name, mask)
     if not mask.is_meta and bool((mask[:, 1:] & ~mask[:, :-1]).any()):
-        raise InputError(f"padding goes to the end of a row, and the {what}'s mask has some before a real step")
+        raise InputError(f"padding goes to the end of a row, and the {name}'s mask has some before a real step")

@@ -131,11 +131,9 @@ def _rest_of_model(model: Mapping[str, Any], said: set[str]) -> Mapping[str, Any
         return {key: value for key, value in model.items() if key in WHOLE}
     if not said & WHOLE:
         return model
-    from seqloom.models.build import ADJUSTED  # only now, as PyTorch comes with it
-
     return {
         part: {key: value for key, value in spec.items() if key not in said & WHOLE}
-        if part in ADJUSTED and isinstance(spec, Mapping)
+        if isinstance(spec, Mapping) and "name" in spec
         else spec
         for part, spec in model.items()
     }

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -27,6 +27,13 @@ Count = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Of:
+    """Says of an option which kind of part it is, where its name does not: ``Annotated[Spec, Of("embedder")]``."""
+
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -42,8 +49,9 @@ KINDS: dict[str, Kind] = {
     "score": Kind("how well a query matches a key", "seqloom.nn.attention"),
     "normaliser": Kind("from scores to the weights of attention", "seqloom.nn.attention"),
     "positions": Kind("where a step stands in its sequence", "seqloom.nn.positions"),
-    "source": Kind("what comes in, as vectors", "seqloom.nn.sources"),
+    "embedder": Kind("raw input as vectors", "seqloom.nn.embedders"),
     "output": Kind("what goes out, and how it is judged", "seqloom.nn.outputs"),
+    "model": Kind("a whole model", "seqloom.models"),
     "encoder": Kind("the source in its context", "seqloom.models.encoders"),
     "bridge": Kind("from the encoder to the decoder's first state", "seqloom.models.bridges"),
     "decoder": Kind("the target, one step after another", "seqloom.models.decoders"),
@@ -124,6 +132,17 @@ def options(part: type) -> dict[str, inspect.Parameter]:
     """What a person may set on a part: its keyword-only arguments."""
     signature = inspect.signature(part)
     return {n: p for n, p in signature.parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def part_options(part: type) -> dict[str, str]:
+    """The options of a part that are parts themselves, each with its kind."""
+    hints = get_type_hints(part.__init__, include_extras=True)  # type: ignore[misc]
+    found: dict[str, str] = {}
+    for option in options(part):
+        named = [extra.kind for extra in get_args(hints.get(option))[1:] if isinstance(extra, Of)]
+        if named or option in KINDS:
+            found[option] = named[0] if named else option
+    return found
 
 
 def split(kind: str, spec: Spec) -> tuple[str, dict[str, Any]]:

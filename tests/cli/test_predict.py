@@ -414,8 +414,8 @@ def test_wide_searches_get_small_batches(model, monkeypatch, search, most):
     how, _ = model.asked(search, {"max_length": 1})
     sizes = []
     monkeypatch.setattr(seqloom.predictor.predictor, "TOKENS", 100)
-    monkeypatch.setattr(type(how), "__call__", lambda self, network, batch, **_: sizes.append(len(batch.source)) or [
-        [] for _ in batch.source])  # fmt: skip
+    monkeypatch.setattr(type(how), "__call__", lambda self, network, batch, **_: sizes.append(batch.rows) or [
+        [] for _ in range(batch.rows)])  # fmt: skip
     model.predictor.answers([source for source, _ in PAIRS[:8]], how)
     assert sum(sizes) == 8
     assert max(sizes) <= most

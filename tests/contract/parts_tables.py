@@ -297,8 +297,7 @@ class Family:
         return [*self.refused, *self.unread, *self.applies]
 
     def build(self, row: Row):
-        sides = {"source_vocabulary": V} if "encoder" in self.factors else {}
-        return build_model(self.describe(row), target_vocabulary=V, size=SIZE, **sides)
+        return build_model(self.describe(row), sizes={"source": V, "target": V}, size=SIZE)
 
     @cache  # noqa: B019
     def rows(self) -> list[Row]:

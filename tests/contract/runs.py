@@ -4,7 +4,8 @@ import torch
 from torch.testing import assert_close
 
 from seqloom import Batch
-from seqloom.nn.memory import State, Step
+from seqloom.batch import shift
+from seqloom.nn.memory import DecoderOutput, DecoderState
 from tests.contract.parts_tables import FAMILIES, V, label
 
 LENGTHS = ((4, 3), (2, 5), (5, 1))
@@ -55,14 +56,14 @@ def same(actual, expected, **tolerance) -> None:
 
 
 def teacher_forced(model, batch: Batch, **options):
-    inputs = model.output.shift(batch.target, batch.target_mask)
-    memory = model.prepare(batch)
-    return model(inputs, memory, weights=True, **options), inputs, memory
+    memory = model.encode(batch)
+    inputs = shift(model.output.start(memory), batch.target)
+    return model(inputs, memory, attention=True, **options), inputs, memory
 
 
-def stepped(model, inputs, memory, state: State | None = None) -> list[Step]:
-    steps: list[Step] = []
-    state = model.start(memory) if state is None else state
+def stepped(model, inputs, memory, state: DecoderState | None = None) -> list[DecoderOutput]:
+    steps: list[DecoderOutput] = []
+    state = model.initial_state(memory) if state is None else state
     for last in inputs.unbind(1):
         steps.append(model.step(last, state, memory))
         state = steps[-1].state

@@ -63,10 +63,9 @@ def test_padding_is_never_learned(combination, model, batch):
 @pytest.mark.parametrize("preset", preset_names())
 def test_the_gradients_of_every_preset(preset):
     """Against finite differences, through the whole model and its loss."""
-    source = {} if preset == "attention-lm" else {"source_vocabulary": V}
-    settings = {"encoder.layers": 1, "decoder.layers": 1} if source else {}
+    settings = {"encoder.layers": 1, "decoder.layers": 1} if preset != "attention-lm" else {}
     settings |= {"encoder.heads": 1, "decoder.heads": 1} if preset == "transformer" else {}
-    model = build_model(preset, target_vocabulary=V, size=2, settings=settings, **source)
+    model = build_model(preset, sizes={"source": V, "target": V}, size=2, settings=settings)
     randomised(model.double().eval(), 1)
     batch = make_batch(model, 3, [(3, 2), (2, 3)])
     names = [name for name, _ in model.named_parameters()]

@@ -7,26 +7,26 @@ import pytest
 import torch
 
 from seqloom import Batch
-from seqloom.nn.memory import Step
+from seqloom.batch import Padded
+from seqloom.nn.memory import DecoderOutput
 from tests.contract.runs import LENGTHS, make_batch, same, stepped, teacher_forced
 
 
 def alone(batch: Batch, row: int) -> Batch:
     """One example of a batch, without its padding."""
-    fields = {}
-    for side in ("target", "source"):
-        tensor, mask = getattr(batch, side), getattr(batch, f"{side}_mask")
-        if tensor is not None:
-            real = mask[row]
-            fields |= {side: tensor[row, real][None], f"{side}_mask": real[real][None]}
-    return Batch(**fields)
+    return Batch(
+        {
+            name: Padded(values[row, mask[row]][None], mask[row, mask[row]][None])
+            for name, (values, mask) in batch.fields.items()
+        }
+    )
 
 
-def same_step(actual: Step, expected: Step, rows=slice(None)) -> None:
+def same_step(actual: DecoderOutput, expected: DecoderOutput, rows=slice(None)) -> None:
     same(actual.features, expected.features[rows])
-    assert (actual.weights is None) == (expected.weights is None)
-    if actual.weights is not None:
-        same(actual.weights, expected.weights[rows])
+    assert (actual.attention is None) == (expected.attention is None)
+    if actual.attention is not None:
+        same(actual.attention, expected.attention[rows])
     assert actual.state.keys() == expected.state.keys()
     for name, tensor in actual.state.items():
         same(tensor, expected.state[name][rows])
@@ -38,13 +38,13 @@ def test_steps_are_forward(model, batch, learning):
         decoded, inputs, memory = teacher_forced(model, batch)
         steps = stepped(model, inputs, memory)
     same(torch.stack([step.features for step in steps], 1), decoded.features)
-    assert all((step.weights is None) == (decoded.weights is None) for step in steps)
-    if decoded.weights is None:
+    assert all((step.attention is None) == (decoded.attention is None) for step in steps)
+    if decoded.attention is None:
         return
     for t, step in enumerate(steps):
-        wide = step.weights.shape[1]  # on a past, it grows
-        same(step.weights, decoded.weights[:, t, :wide])
-        assert not decoded.weights[:, t, wide:].any()
+        wide = step.attention.shape[1]  # on a past, it grows
+        same(step.attention, decoded.attention[:, t, :wide])
+        assert not decoded.attention[:, t, wide:].any()
 
 
 def test_gradients_of_steps_are_those_of_forward(model, batch):
@@ -57,7 +57,7 @@ def test_gradients_of_steps_are_those_of_forward(model, batch):
 
     decoded, inputs, _ = teacher_forced(model, batch)
     at_once = gradients(decoded.features)
-    steps = stepped(model, inputs, model.prepare(batch))
+    steps = stepped(model, inputs, model.encode(batch))
     one_by_one = gradients(torch.stack([step.features for step in steps], 1))
     for (name, _), actual, expected in zip(model.named_parameters(), at_once, one_by_one, strict=True):
         assert (actual is None) == (expected is None), name
@@ -70,11 +70,11 @@ def test_weights_are_a_choice_among_what_is_real(combination, model, batch):
     decoded, _, memory = teacher_forced(model, batch)
     source = "encoder" in combination.row
     past = combination.row.get("context") == "past"
-    assert (decoded.weights is not None) == (combination.attends and (source or past))
-    if decoded.weights is None:
+    assert (decoded.attention is not None) == (combination.attends and (source or past))
+    if decoded.attention is None:
         return
-    assert (decoded.weights >= 0).all()
-    sums = decoded.weights.sum(-1)
+    assert (decoded.attention >= 0).all()
+    sums = decoded.attention.sum(-1)
     T = sums.shape[1]
     if combination.row.get("normaliser") == "exact":
         assert ((sums == 0) | (sums == 1)).all()
@@ -82,10 +82,10 @@ def test_weights_are_a_choice_among_what_is_real(combination, model, batch):
     if past:
         first = 0.0 if not combination.row["current"] else 1.0
         same(sums, torch.ones_like(sums).index_fill(1, torch.tensor(0), first))
-        same(decoded.weights.triu(1 if first else 0), torch.zeros_like(decoded.weights))
+        same(decoded.attention.triu(1 if first else 0), torch.zeros_like(decoded.attention))
         return
     same(sums, torch.ones_like(sums))
-    assert not decoded.weights[~memory.mask[:, None].expand(-1, T, -1)].any()
+    assert not decoded.attention[~memory.mask[:, None].expand(-1, T, -1)].any()
 
 
 def test_an_example_alone_is_what_it_is_in_a_batch(model, batch):
@@ -99,7 +99,7 @@ def test_an_example_alone_is_what_it_is_in_a_batch(model, batch):
     together, gradients = judged(batch)
     decoded, _, _ = teacher_forced(model, batch)
     losses, sums = [], [torch.zeros_like(p) for p in parameters]
-    for row in range(len(batch.target)):
+    for row in range(len(batch.target.values)):
         one = alone(batch, row)
         loss, gradient = judged(one)
         losses.append(loss)
@@ -107,11 +107,11 @@ def test_an_example_alone_is_what_it_is_in_a_batch(model, batch):
         own, _, _ = teacher_forced(model, one)
         T = one.target.shape[1]
         same(own.features[0], decoded.features[row, :T])
-        if own.weights is not None:
-            S = own.weights.shape[-1]
-            same(own.weights[0], decoded.weights[row, :T, :S])
+        if own.attention is not None:
+            S = own.attention.shape[-1]
+            same(own.attention[0], decoded.attention[row, :T, :S])
     same(together.total, torch.stack([loss.total for loss in losses]).sum())
-    assert together.steps == sum(loss.steps for loss in losses) == batch.target_mask.sum()
+    assert together.steps == sum(loss.steps for loss in losses) == batch.target.mask.sum()
     for (name, _), actual, expected in zip(model.named_parameters(), gradients, sums, strict=True):
         same(actual, expected, msg=lambda m, name=name: f"gradient of {name}: {m}")
 
@@ -121,7 +121,7 @@ def test_selected_rows_step_as_they_would_have(model, batch):
     _, inputs, memory = teacher_forced(model, batch)
     rows = torch.tensor([2, 0, 0, 1])
     for t in (0, 2):
-        state = stepped(model, inputs[:, :t], memory)[-1].state if t else model.start(memory)
+        state = stepped(model, inputs[:, :t], memory)[-1].state if t else model.initial_state(memory)
         last = inputs[:, t]
         chosen = model.step(last[rows], state.select(rows), memory.select(rows))
         same_step(chosen, model.step(last, state, memory), rows)
@@ -129,9 +129,9 @@ def test_selected_rows_step_as_they_would_have(model, batch):
 
 @torch.no_grad()
 def test_a_selected_memory_starts_as_it_would_have(model, batch):
-    memory = model.prepare(batch)
+    memory = model.encode(batch)
     rows = torch.tensor([1, 2, 1])
-    start, chosen = model.start(memory).select(rows), model.start(memory.select(rows))
+    start, chosen = model.initial_state(memory).select(rows), model.initial_state(memory.select(rows))
     assert start.keys() == chosen.keys()
     for name, tensor in start.items():
         same(chosen[name], tensor)
@@ -139,11 +139,11 @@ def test_a_selected_memory_starts_as_it_would_have(model, batch):
 
 @torch.no_grad()
 def test_beams_share_the_memory_of_their_sentence(model, batch):
-    K, B = 3, len(batch.target)
-    memory = model.prepare(batch)
+    K, B = 3, len(batch.target.values)
+    memory = model.encode(batch)
     spread = torch.arange(B).repeat_interleave(K)
     copied = memory.select(spread)
-    shared = state = model.start(memory).select(spread)
+    shared = state = model.initial_state(memory).select(spread)
     generator = torch.Generator().manual_seed(1)
     for _ in range(3):
         last = torch.randint(3, 7, (B * K,), generator=generator)
@@ -155,10 +155,10 @@ def test_beams_share_the_memory_of_their_sentence(model, batch):
 
 @torch.no_grad()
 def test_a_step_changes_no_state_it_was_given(model, batch):
-    memory = model.prepare(batch)
-    state = stepped(model, batch.target[:, :1], memory)[-1].state
+    memory = model.encode(batch)
+    state = stepped(model, batch.target.values[:, :1], memory)[-1].state
     before = {name: tensor.clone() for name, tensor in state.items()}
-    model.step(batch.target[:, 1], state, memory)
+    model.step(batch.target.values[:, 1], state, memory)
     assert state.keys() == before.keys()
     assert all(torch.equal(tensor, before[name]) for name, tensor in state.items())
 

@@ -8,7 +8,8 @@ from torch.nn import functional as F
 
 from seqloom import Batch, EncoderDecoder, build_model
 from seqloom.batch import END, START
-from seqloom.nn.memory import Memory, State, Step
+from seqloom.nn.memory import DecoderState, Memory, NextStep
+from seqloom.nn.probe import silent
 
 CONTENT = (3, 4, 5)
 BY_HAND = [
@@ -39,35 +40,28 @@ class TableModel:
     """
 
     training = False
+    max_length = None
+    attends_to = "source"
 
     def __init__(self, *tables) -> None:
         tables = [torch.as_tensor(table, dtype=torch.float64) for table in tables]
         self.tables = torch.stack([table if table.dim() == 3 else table[None] for table in tables])
-        self.output = TableOutput()
         self.seen: list[tuple[int, int]] = []  # rows and sentences of every step
 
-    def prepare(self, batch: Batch) -> Memory:
-        return Memory(torch.zeros(*batch.source.shape, 1), batch.source_mask, source=batch.source)
+    def encode(self, batch: Batch, *, probe=silent) -> Memory:
+        return Memory({"mask": batch.source.mask, "source": batch.source.values})
 
-    def start(self, memory: Memory) -> State:
-        return State(t=torch.zeros(len(memory), dtype=torch.long))
+    def initial_state(self, memory: Memory) -> DecoderState:
+        return DecoderState(t=torch.zeros(memory.rows, dtype=torch.long))
 
-    def step(self, last, state: State, memory: Memory) -> Step:
-        self.seen.append((len(last), len(memory)))
-        K = len(last) // len(memory)
-        assert len(last) == len(state["t"]) == K * len(memory)
-        which_R, length_R = memory.source[:, 0].repeat_interleave(K), memory.mask.sum(1).repeat_interleave(K)
+    def next_log_probs(self, last, state: DecoderState, memory: Memory, *, probe=silent) -> NextStep:
+        self.seen.append((len(last), memory.rows))
+        K = len(last) // memory.rows
+        assert len(last) == len(state["t"]) == K * memory.rows
+        which_R, length_R = memory["source"][:, 0].repeat_interleave(K), memory.mask.sum(1).repeat_interleave(K)
         weights_RS = F.one_hot(state["t"] % length_R, memory.mask.shape[1]).double()
         p_RV = self.tables[which_R, state["t"] % self.tables.shape[1], last]
-        return Step(p_RV, weights_RS, State(t=state["t"] + 1))
-
-
-class TableOutput:
-    def start(self, memory: Memory):
-        return torch.full((len(memory),), START)
-
-    def log_probs(self, step: Step, memory: Memory):
-        return step.features.log()
+        return NextStep(probe("p", p_RV).log(), weights_RS, DecoderState(t=state["t"] + 1))
 
 
 DIVISORS = {"none": lambda n: 1.0, "average": lambda n: n, "wu": lambda n: ((5 + n) / 6) ** 0.6}
@@ -135,8 +129,7 @@ def plain_beam(
 
 def real_model(preset: str, *, seed: int = 0, vocabulary: int = 6, **settings):
     """A small model of float64 whose every parameter is drawn at random, so that it has opinions."""
-    source = {} if preset == "attention-lm" else {"source_vocabulary": 9}
-    model = build_model(preset, target_vocabulary=vocabulary, size=8, settings=settings, **source).double().eval()
+    model = build_model(preset, sizes={"source": 9, "target": vocabulary}, size=8, settings=settings).double().eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

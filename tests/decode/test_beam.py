@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom import Batch
-from seqloom.batch import END, START
+from seqloom.batch import END, START, shift
 from seqloom.decode.beam import Beam
 from seqloom.decode.diverse import Diverse
 from seqloom.decode.exhaustive import Exhaustive
@@ -89,15 +89,15 @@ def test_real_models_too(preset, coverage, normalisation, kind):
         for source, answers in zip(sources, search(model, batch_for(model, sources)), strict=True):
             batch = Batch.of(strings, None if preset == "attention-lm" else [source] * len(strings))
             with torch.no_grad():
-                inputs = model.output.shift(batch.target, batch.target_mask)
-                decoded = model(inputs, model.prepare(batch), weights=True)
+                memory = model.encode(batch)
+                decoded = model(shift(model.output.start(memory), batch.target), memory, attention=True)
                 z = model.output.logits(decoded.features)
-                chosen = z.gather(2, batch.target[..., None])[..., 0] - z.exp().sum(2).log()
-            log_probs = (chosen * batch.target_mask).sum(1).tolist()
+                chosen = z.gather(2, batch.target.values[..., None])[..., 0] - z.exp().sum(2).log()
+            log_probs = (chosen * batch.target.mask).sum(1).tolist()
             expected = {tuple(s): p for s, p in zip(strings, log_probs, strict=True)}
             values = {s: p / DIVISORS[normalisation](len(s) + 1) for s, p in expected.items()}
             if coverage:
-                for s, weights_TS in zip(strings, decoded.weights.numpy(), strict=True):
+                for s, weights_TS in zip(strings, decoded.attention.numpy(), strict=True):
                     covered = weights_TS[: len(s) + 1].sum(0)
                     values[tuple(s)] += coverage * np.log(np.minimum(covered, 1)).sum()
             assert [tuple(h.tokens) for h in answers] == sorted(values, key=lambda s: -values[s])[:n_best]

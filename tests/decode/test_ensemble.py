@@ -28,7 +28,7 @@ def all_log_probs(model, target: list[int], source: list[int]) -> torch.Tensor:
     batch = Batch.of([target], [source])
     with torch.no_grad():
         fed = torch.tensor([[START, *target]])
-        return model.output.logits(model(fed, model.prepare(batch)).features)[0].log_softmax(-1)
+        return model.output.logits(model(fed, model.encode(batch)).features)[0].log_softmax(-1)
 
 
 @pytest.mark.parametrize("average", AVERAGES)
@@ -84,14 +84,13 @@ def test_attention_is_the_mean():
     for source, (h,) in zip(SOURCES, Greedy(max_length=4)(Ensemble(models), batch), strict=True):
         fed = torch.tensor([[START, *h.tokens]])[:, : len(h.token_log_probs)]
         with torch.no_grad():
-            alone = [model(fed, model.prepare(Batch.of(None, [source])), weights=True).weights for model in models]
+            alone = [model(fed, model.encode(Batch.of(None, [source])), attention=True).attention for model in models]
         torch.testing.assert_close(h.weights, (alone[0] + alone[1])[0] / 2, rtol=0, atol=1e-10)
 
 
 def test_each_may_have_sources_of_its_own():
     """The second reads everything twice: its steps are others, so the two have no attention in common."""
     first, second = TableModel(BY_HAND), TableModel(drawn(1), drawn(2))
-    first.output.needs_weights = second.output.needs_weights = False
     batches = [Batch.of(None, [[0], [0]]), Batch.of(None, [[0, 0], [1, 1]])]
     found = Greedy(max_length=5)(Ensemble([first, second]), batches)
     for (h,), table in zip(found, [drawn(1), drawn(2)], strict=True):

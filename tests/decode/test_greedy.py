@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom import Batch, build_model, registry
-from seqloom.batch import END, START
+from seqloom.batch import END, START, pad
 from seqloom.decode.beam import Beam
 from seqloom.decode.diverse import Diverse
 from seqloom.decode.exhaustive import Exhaustive
@@ -110,7 +110,7 @@ def test_weights_are_those_of_the_winning_path(preset, search):
             batch = batch_for(model, [source])
             with torch.no_grad():
                 fed = torch.tensor([[START, *h.tokens]])[:, : len(h.token_log_probs)]
-                expected = model(fed, model.prepare(batch), weights=True).weights
+                expected = model(fed, model.encode(batch), attention=True).attention
             if preset == "sutskever":
                 assert h.weights is None
                 continue
@@ -172,8 +172,11 @@ def test_pad_and_start_are_never_said_and_unknown_only_where_allowed(search):
     ],
 )
 def test_lengths(options, least, most):
-    mask = torch.arange(10) < torch.tensor([1, 2, 10])[:, None]
-    assert [bound.tolist() for bound in Lengths(*options).bounds(mask)] == [least, most]
+    source = pad([[5] * length for length in (1, 2, 10)])
+    assert [bound.tolist() for bound in Lengths(*options).bounds(source, 3, None, torch.device("cpu"))] == [
+        least,
+        most,
+    ]
 
 
 @pytest.mark.parametrize("search", KINDS)
@@ -289,7 +292,7 @@ def test_a_broken_model_is_named(search):
 def test_learned_positions_bound_an_answer():
     """A model that does not end was an error behind its last position."""
     model = build_model(
-        "transformer", source_vocabulary=9, target_vocabulary=9, size=8,
+        "transformer", sizes={"source": 9, "target": 9}, size=8,
         settings={"decoder.heads": 2, "encoder.heads": 2, "decoder.positions": {"name": "learned", "longest": 6}},
     ).eval()  # fmt: skip
     with torch.no_grad():

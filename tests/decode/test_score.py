@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from seqloom import Batch
-from seqloom.batch import END
+from seqloom.batch import END, shift
 from seqloom.decode.beam import Beam
 from seqloom.decode.score import score
 from seqloom.errors import InputError, SeqloomError
@@ -31,14 +31,14 @@ def test_it_is_what_search_reports(preset):
 @pytest.mark.parametrize("rows", [1, 4, 512])
 def test_log_probs_and_correct_by_numpy(rows, monkeypatch):
     """Whatever the size of the pieces."""
-    monkeypatch.setattr("seqloom.decode.score.ROWS", rows)
+    monkeypatch.setattr("seqloom.models.base.ROWS", rows)
     model = real_model("bahdanau", seed=5)
     targets = [[3, 5, 4, 3], [], [5]]
     batch = Batch.of(targets, SOURCES)
     scored = score(model, batch)
     with torch.no_grad():
-        inputs = model.output.shift(batch.target, batch.target_mask)
-        z = model.output.logits(model(inputs, model.prepare(batch)).features).numpy()
+        memory = model.encode(batch)
+        z = model.output.logits(model(shift(model.output.start(memory), batch.target), memory).features).numpy()
     log_p = z - np.log(np.exp(z).sum(-1, keepdims=True))
     for b, target in enumerate(targets):
         for t in range(5):

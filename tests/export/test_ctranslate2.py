@@ -34,7 +34,7 @@ def built(settings, *, updates=120):
     A source says one token again and again, which decides how many follow upon it in the answer.
     """
     torch.manual_seed(0)
-    model = build_model("transformer", source_vocabulary=23, target_vocabulary=19, size=16, settings=settings)
+    model = build_model("transformer", sizes={"source": 23, "target": 19}, size=16, settings=settings)
     optimiser = torch.optim.Adam(model.parameters(), 1e-2)
     for seed in range(updates):
         sources = [source[:1] * len(source) for source in some(32, seed)]
@@ -117,7 +117,7 @@ def test_a_sentence_has_its_own_greatest_length(both):
     _, engine = both
     batch = sentences(20)
     for (answer,), steps in zip(
-        Greedy(max_ratio=1.0, min_ratio=1.0)(engine, batch), batch.source_mask.sum(1).tolist(), strict=True
+        Greedy(max_ratio=1.0, min_ratio=1.0)(engine, batch), batch.source.mask.sum(1).tolist(), strict=True
     ):
         assert len(answer.tokens) == steps
 
@@ -168,7 +168,7 @@ def test_what_it_does_otherwise_is_refused(both, search, masks, why):
     ids=["recurrent", "reversed"],
 )
 def test_models_that_it_can_t_run_are_refused(preset, settings, tmp_path):
-    model = build_model(preset, source_vocabulary=9, target_vocabulary=9, size=8, settings=settings)
+    model = build_model(preset, sizes={"source": 9, "target": 9}, size=8, settings=settings)
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     with pytest.raises(OptionError, match="export it to onnx"):
         export_model(model, tmp_path, "ctranslate2")

@@ -50,7 +50,7 @@ def both(request, tmp_path_factory):
     """A model, and the same as ONNX."""
     torch.manual_seed(0)
     preset, settings = MODELS[request.param]
-    model = build_model(preset, source_vocabulary=13, target_vocabulary=17, size=8, settings=settings).eval()
+    model = build_model(preset, sizes={"source": 13, "target": 17}, size=8, settings=settings).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(3)  # so that there is something to choose
@@ -111,7 +111,7 @@ def test_nothing_is_longer_than_the_positions_that_were_learned(both):
 
 def test_eight_bits_are_close(tmp_path):
     torch.manual_seed(0)
-    model = build_model("recurrent", source_vocabulary=13, target_vocabulary=17, size=64)
+    model = build_model("recurrent", sizes={"source": 13, "target": 17}, size=64)
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     filters = list(logging.getLogger().filters)
     assert export_model(model, tmp_path, "onnx-int8") == tmp_path / "onnx-int8"
@@ -156,7 +156,7 @@ def test_what_is_not_there_is_said(tmp_path):
 
 
 def test_a_language_model_is_refused(tmp_path):
-    model = build_model("attention-lm", target_vocabulary=9, size=8)
+    model = build_model("attention-lm", sizes={"target": 9}, size=8)
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     with pytest.raises(OptionError, match="only an encoder–decoder"):
         export_model(model, tmp_path, "onnx")

@@ -34,8 +34,7 @@ for name, settings in json.loads(sys.argv[1]).items():
     preset = name.split()[0]
     torch.manual_seed(0)
     has_source = load_preset(preset)["model"] == "encoder_decoder"
-    source = {"source_vocabulary": 30} if has_source else {}
-    model = build_model(preset, target_vocabulary=30, size=16, dropout=0.0, settings=settings, **source)
+    model = build_model(preset, sizes={"source": 30, "target": 30}, size=16, dropout=0.0, settings=settings)
     targets, sources = [[5, 6, 7, 8], [9, 10]], [[4, 5, 6], [7, 8, 9, 10, 11]]
     batch = Batch.of(targets, sources if has_source else None)
     parameters = list(model.parameters())

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from seqloom import build_model, preset_names
-from seqloom.batch import END
+from seqloom.batch import END, PAD, Padded, pad
 from seqloom.models.encoders import Encoder
 from seqloom.presets import load_preset
 
@@ -13,9 +13,7 @@ VOCABULARY, SIZE = 300, 64
 
 def made(preset, **settings):
     torch.manual_seed(1)
-    described = load_preset(preset)
-    source = {"source_vocabulary": VOCABULARY} if described["model"] == "encoder_decoder" else {}
-    return build_model(preset, target_vocabulary=VOCABULARY, size=SIZE, settings=settings, **source)
+    return build_model(preset, sizes={"source": VOCABULARY, "target": VOCABULARY}, size=SIZE, settings=settings)
 
 
 ids = torch.arange(END, VOCABULARY)[None]
@@ -28,7 +26,7 @@ def wanted(preset):
 
 @pytest.mark.parametrize("preset", [p for p in preset_names() if "encoder" in load_preset(p)])
 def test_what_an_encoder_reads(preset):
-    assert made(preset).source(ids).std().item() == pytest.approx(wanted(preset), rel=0.05)
+    assert made(preset).source(Padded(ids, ids > 0)).values.std().item() == pytest.approx(wanted(preset), rel=0.05)
 
 
 @pytest.mark.parametrize("tied", [False, True], ids=["separate", "tied"])
@@ -49,20 +47,19 @@ def test_logits_of_features_with_a_variance_of_1_have_one_too(preset, tied):
 
 def test_padding_is_read_as_nothing():
     model = made("recurrent", **{"output.tied": False})
-    assert not model.source(torch.zeros(1, 1, dtype=torch.long)).any()
+    assert not model.source(pad([[PAD]])).values.any()
     assert not model.output.feed(torch.zeros(1, 1, dtype=torch.long)).any()
 
 
 def test_two_readers_of_one_table_each_read_it_as_suits_them():
     model = build_model(
         {"source": "tokens", "encoder": "recurrent", "bridge": "none", "decoder": "transformer", "output": "tokens"},
-        source_vocabulary=VOCABULARY,
-        target_vocabulary=VOCABULARY,
+        sizes={"source": VOCABULARY, "target": VOCABULARY},
         size=SIZE,
         settings={"share_embeddings": True},
     )
     assert model.source.embedding is model.output.embedding
-    assert torch.allclose(model.output.feed(ids), 4 * model.source(ids))
+    assert torch.allclose(model.output.feed(ids), 4 * model.source(Padded(ids, ids > 0)).values)
 
 
 def test_a_reader_that_says_nothing_reads_a_deviation_of_1():

@@ -10,8 +10,7 @@ from seqloom.presets import load_preset
 
 def dropouts(preset: str, **options) -> dict[str, float]:
     """The dropout of every place of a model that has one, by path."""
-    source = {"source_vocabulary": 9} if load_preset(preset)["model"] == "encoder_decoder" else {}
-    model = build_model(preset, target_vocabulary=9, size=8, **source, **options)
+    model = build_model(preset, sizes={"source": 9, "target": 9}, size=8, **options)
     found = {path: m.p for path, m in model.named_modules() if isinstance(m, Dropout)}
     return found | {path: m.dropout for path, m in model.named_modules() if isinstance(m, MultiHead)}
 

@@ -6,6 +6,7 @@ from torch import sigmoid, tanh
 from torch.testing import assert_close
 
 from seqloom import Batch, build_model
+from seqloom.batch import shift
 from seqloom.models.decoders.transformer import TransformerDecoder
 
 V, H = 9, 4
@@ -16,7 +17,7 @@ SOURCE, TARGET = [5, 3, 8, 4], [6, 7, 3]
 def built():
     def build(preset: str, **settings):
         torch.manual_seed(3)
-        model = build_model(preset, source_vocabulary=V, target_vocabulary=V, size=H, settings=settings)
+        model = build_model(preset, sizes={"source": V, "target": V}, size=H, settings=settings)
         for parameter in model.parameters():
             torch.nn.init.uniform_(parameter, -0.9, 0.9)
         return model.double().eval().requires_grad_(False)
@@ -27,8 +28,8 @@ def built():
 def logits(model) -> torch.Tensor:
     """What the model gives for the one sentence, T V."""
     batch = Batch.of([TARGET], [SOURCE])
-    inputs = model.output.shift(batch.target, batch.target_mask)
-    return model.output.logits(model(inputs, model.prepare(batch)).features)[0]
+    memory = model.encode(batch)
+    return model.output.logits(model(shift(model.output.start(memory), batch.target), memory).features)[0]
 
 
 def gru(cell, x, h):
@@ -162,12 +163,13 @@ def test_sutskever(built):
 def test_attention_lm():
     """Additive attention to the states before, and none of it at the first step."""
     torch.manual_seed(0)
-    model = build_model("attention-lm", target_vocabulary=V, size=H)
+    model = build_model("attention-lm", sizes={"target": V}, size=H)
     for parameter in model.parameters():
         torch.nn.init.uniform_(parameter, -0.9, 0.9)
     model = model.double().eval().requires_grad_(False)
     batch = Batch.of([TARGET])
-    found = model(model.output.shift(batch.target, batch.target_mask), model.prepare(batch)).features[0]
+    memory = model.encode(batch)
+    found = model(shift(model.output.start(memory), batch.target), memory).features[0]
     score, W = model.decoder.attention.score, model.decoder.readout.linear.weight
     state, past = zero_states([0])[0], []
     for t, y_t in enumerate(0.25 * H**0.5 * model.output.embedding.weight[[1, *TARGET]]):
@@ -192,7 +194,7 @@ def test_transformer_layer_order(built):
     x = layer.self_path.norm(x + m.out((q @ k.t() / H**0.5).softmax(-1) @ v))
     W_1, W_2 = layer.feed_forward[0], layer.feed_forward[3]
     x = layer.feed_path.norm(x + W_2(W_1(x).clamp(min=0)))
-    assert_close(model.prepare(Batch.of([TARGET], [SOURCE])).values[0], x, rtol=0, atol=1e-10)
+    assert_close(model.encode(Batch.of([TARGET], [SOURCE]))["values"][0], x, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("norm", ["before", "after"])

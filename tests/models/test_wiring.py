@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from seqloom import Batch, build_model
-from seqloom.batch import START
+from seqloom.batch import START, shift
 from seqloom.errors import InputError, OptionError, SizeError
 
 V, SIZE = 9, 4
@@ -13,8 +13,7 @@ V, SIZE = 9, 4
 
 def built(description, *, lm: bool = False, size: int = SIZE, **settings):
     torch.manual_seed(1)
-    source = {} if lm else {"source_vocabulary": V}
-    model = build_model(description, target_vocabulary=V, size=size, settings=settings, **source)
+    model = build_model(description, sizes={"source": V, "target": V}, size=size, settings=settings)
     return model.double().eval()
 
 
@@ -23,8 +22,8 @@ def batch(lm: bool = False) -> Batch:
 
 
 def run(model, given: Batch, **options):
-    memory = model.prepare(given)
-    return model(model.output.shift(given.target, given.target_mask), memory, weights=True, **options), memory
+    memory = model.encode(given)
+    return model(shift(model.output.start(memory), given.target), memory, attention=True, **options), memory
 
 
 @torch.no_grad()
@@ -38,8 +37,8 @@ def test_readout_sum_adds_two_products():
         return tensor
 
     decoded, memory = run(model, batch(), probe=probe)
-    s = torch.stack([heard[f"decoder.1[{t}].h"] for t in range(5)], 1)
-    a = decoded.weights @ memory.values
+    s = torch.stack([heard[f"decoder.1.h[{t}]"] for t in range(5)], 1)
+    a = decoded.attention @ memory["values"]
     W_out, W_att = model.output.weight[:, :SIZE], model.output.weight[:, SIZE:]
     assert_close(model.output.logits(decoded.features), s @ W_out.t() + a @ W_att.t() + model.output.bias)
 
@@ -55,12 +54,12 @@ def test_reading_backwards_is_reading_the_reversed_source(preset):
     (decoded, memory), (expected, other) = run(backwards, given), run(plain, turned)
     assert_close(decoded.features, expected.features)
     # The memory stays in the order of the source, and so do the weights on it.
-    for row, length in enumerate(given.source_mask.sum(1)):
-        assert_close(memory.values[row, :length], other.values[row, :length].flip(0))
-        if decoded.weights is not None:
-            assert_close(decoded.weights[row, :, :length], expected.weights[row, :, :length].flip(-1))
-    assert torch.equal(memory.source, given.source)
-    assert torch.equal(memory.mask, given.source_mask)
+    for row, length in enumerate(given.source.mask.sum(1)):
+        assert_close(memory["values"][row, :length], other["values"][row, :length].flip(0))
+        if decoded.attention is not None:
+            assert_close(decoded.attention[row, :, :length], expected.attention[row, :, :length].flip(-1))
+    assert torch.equal(memory["source"], given.source.values)
+    assert torch.equal(memory.mask, given.source.mask)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +96,7 @@ def test_attention_to_the_past(current, feeding):
     settings = {"decoder.include_current": current, "decoder.readout": "context", "decoder.input_feeding": feeding}
     model = built("attention-lm", lm=True, **settings)
     decoded, _ = run(model, batch(lm=True))
-    seen = decoded.weights[0] > 0
+    seen = decoded.attention[0] > 0
     T = len(seen)
     expected = torch.ones(T, T, dtype=torch.bool).tril(0 if current else -1)[:, : seen.shape[1]]
     assert torch.equal(seen, expected)
@@ -110,7 +109,7 @@ def test_attention_to_the_past(current, feeding):
 def test_weights_on_the_past_have_one_shape_in_every_wiring(feeding):
     """B T T: one column for every state there is."""
     decoded, _ = run(built("attention-lm", lm=True, **{"decoder.input_feeding": feeding}), batch(lm=True))
-    assert decoded.weights.shape == (2, 5, 5)
+    assert decoded.attention.shape == (2, 5, 5)
 
 
 @torch.no_grad()
@@ -118,8 +117,8 @@ def test_a_transformer_keeps_keys_and_values_of_every_step():
     model = built("transformer", **{"encoder.layers": 2, "decoder.layers": 2})
     given = batch()
     decoded, memory = run(model, given)
-    state = model.start(memory)
-    for t, last in enumerate(model.output.shift(given.target, given.target_mask).unbind(1)):
+    state = model.initial_state(memory)
+    for t, last in enumerate(shift(model.output.start(memory), given.target).unbind(1)):
         assert all(tensor.shape[2] == t for tensor in state.values())
         step = model.step(last, state, memory)
         assert_close(step.features, decoded.features[:, t])
@@ -134,10 +133,10 @@ def test_the_future_is_not_seen(preset):
     lm = preset == "attention-lm"
     model = built(preset, lm=lm)
     given = batch(lm)
-    inputs = model.output.shift(given.target, given.target_mask)
+    memory = model.encode(given)
+    inputs = shift(model.output.start(memory), given.target)
     other = inputs.clone()
     other[:, 3:] = 8
-    memory = model.prepare(given)
     before, after = model(inputs, memory).features, model(other, memory).features
     assert_close(before[:, :3], after[:, :3])
     assert not torch.allclose(before[:, 3:], after[:, 3:])
@@ -172,8 +171,7 @@ def test_shared_embeddings_of_two_sizes_are_refused(target):
     with pytest.raises(OptionError) as error:
         build_model(
             "luong",
-            source_vocabulary=V,
-            target_vocabulary=target,
+            sizes={"source": V, "target": target},
             size=SIZE,
             settings={"share_embeddings": True, "source.size": SIZE if target > V else 3},
         )
@@ -194,11 +192,11 @@ def test_a_symbol_outside_the_vocabulary_is_named():
 @pytest.mark.parametrize("preset", ["luong", "bahdanau"])
 def test_steps_on_a_memory_without_gradients_still_teach_the_decoder(preset):
     """A frozen encoder: what was folded into its memory hid the decoder's own weights from the gradient."""
-    model = build_model(preset, source_vocabulary=9, target_vocabulary=9, size=8)
+    model = build_model(preset, sizes={"source": 9, "target": 9}, size=8)
     batch = Batch.of([[4, 5]], [[6, 7, 8]])
     with torch.no_grad():
-        memory = model.prepare(batch)
-        state = model.start(memory)
+        memory = model.encode(batch)
+        state = model.initial_state(memory)
     model.step(torch.tensor([START]), state, memory).features.sum().backward()
     by_step = {name: p.grad for name, p in model.decoder.named_parameters()}
     model.zero_grad()
@@ -213,7 +211,7 @@ def test_steps_on_a_memory_without_gradients_still_teach_the_decoder(preset):
 def test_the_context_in_place_of_the_state(feeding):
     model = built("luong", **{"decoder.readout": "context", "decoder.input_feeding": feeding})
     decoded, memory = run(model, batch())
-    assert_close(decoded.features, decoded.weights @ memory.values)
+    assert_close(decoded.features, decoded.attention @ memory["values"])
 
 
 @torch.no_grad()
@@ -221,17 +219,17 @@ def test_the_context_in_place_of_the_state(feeding):
 def test_the_mean_of_a_source_is_over_its_real_steps(encoder):
     options = {"name": "recurrent", "summary": "mean", "bidirectional": True} if encoder == "recurrent" else {
         "name": "transformer", "heads": 2, "layers": 1}  # fmt: skip
-    memory = built("cho", encoder=options).prepare(batch())
+    memory = built("cho", encoder=options).encode(batch())
     for row, length in enumerate((2, 4)):
-        assert_close(memory.summary[row], memory.values[row, :length].sum(0) / length)
+        assert_close(memory["summary"][row], memory["values"][row, :length].sum(0) / length)
 
 
 @torch.no_grad()
 def test_the_final_summary_has_the_last_state_of_both_directions():
-    memory = built("cho", **{"encoder.bidirectional": True}).prepare(batch())
+    memory = built("cho", **{"encoder.bidirectional": True}).encode(batch())
     for row, length in enumerate((2, 4)):
-        ahead, back = memory.values[row, length - 1, :SIZE], memory.values[row, 0, SIZE:]
-        assert_close(memory.summary[row], torch.cat((ahead, back)))
+        ahead, back = memory["values"][row, length - 1, :SIZE], memory["values"][row, 0, SIZE:]
+        assert_close(memory["summary"][row], torch.cat((ahead, back)))
 
 
 @torch.no_grad()
@@ -250,8 +248,8 @@ def test_dropout_of_a_decoder_is_between_its_layers_and_on_its_features(feeding)
     decoded, memory = run(model, batch(), probe=probe)
     assert not decoded.features.any()
     cell = model.decoder.cells[1]
-    state = tuple(model.start(memory)[f"1.{part}"] for part in ("h", "c"))
+    state = tuple(model.initial_state(memory)[f"1.{part}"] for part in ("h", "c"))
     for t in range(decoded.features.shape[1]):
         h, state = cell(cell.project(torch.zeros(2, SIZE, dtype=torch.double)), state)
-        assert_close(heard[f"decoder.1[{t}].h"], h)
-    assert heard["decoder.0[0].h"].any()
+        assert_close(heard[f"decoder.1.h[{t}]"], h)
+    assert heard["decoder.0.h[0]"].any()

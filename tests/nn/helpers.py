@@ -113,7 +113,7 @@ class Recorder:
         self.force = force
 
     def __call__(self, name: str, tensor: Tensor) -> Tensor:
-        last = name.rsplit(".", 1)[-1]
+        last = name.rsplit(".", 1)[-1].split("[")[0]
         if last in self.force:
             tensor = torch.ones_like(tensor) * self.force[last]
         assert name not in self.seen, f"{name} is shown twice"

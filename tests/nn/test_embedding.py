@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from seqloom import Batch, build_model
-from seqloom.batch import END, PAD, START, UNKNOWN
+from seqloom.batch import END, PAD, START, UNKNOWN, shift
 from seqloom.errors import OptionError
 from seqloom.nn.embedding import Embedded, Embedding
 from seqloom.registry import build
@@ -88,7 +88,7 @@ def test_where_it_is_off_no_chance_is_used(table, options):
 
 def built(**settings):
     torch.manual_seed(1)
-    return build_model("luong", source_vocabulary=V, target_vocabulary=V, size=8, settings=settings).double()
+    return build_model("luong", sizes={"source": V, "target": V}, size=8, settings=settings).double()
 
 
 BATCH = Batch.of([[4, 5, 6], [7]], [[8, 9], [10, 11, 4]])
@@ -102,16 +102,18 @@ def test_each_side_has_its_own_options(side, share):
     plain = built(share_embeddings=share)
     plain.load_state_dict(model.state_dict())
     hidden = BATCH
-    memory = plain.prepare(BATCH)
-    inputs = plain.output.shift(BATCH.target, BATCH.target_mask)
+    memory = plain.encode(BATCH)
+    inputs = shift(plain.output.start(memory), BATCH.target)
     if side == "source":
-        hidden = Batch(BATCH.target, BATCH.target_mask, BATCH.source.clamp(max=UNKNOWN), BATCH.source_mask)
-        memory = plain.prepare(hidden)
+        hidden = Batch(
+            {**BATCH.fields, "source": BATCH.source._replace(values=BATCH.source.values.clamp(max=UNKNOWN))}
+        )
+        memory = plain.encode(hidden)
     else:
         inputs = inputs.clamp(max=UNKNOWN)
     decoded = plain(inputs, memory)
     # What is predicted is the target as it is.
-    expected = plain.output.loss(decoded.features, None, memory, BATCH.target, BATCH.target_mask)
+    expected = plain.output.loss(decoded, memory, BATCH.target)
     assert torch.equal(model.loss(BATCH).total, expected.total)
     assert torch.equal(model.eval().loss(BATCH).total, plain.loss(BATCH).total)
 
@@ -126,7 +128,7 @@ def test_every_option_acts_in_training_alone(side, option):
     assert len({model.loss(BATCH).total.item() for _ in range(3)}) == 1
 
 
-@pytest.mark.parametrize("part", ["source", "output"])
+@pytest.mark.parametrize("part", ["embedder", "output"])
 @pytest.mark.parametrize("options", [{"noise": -0.1}, {"word_dropout": 1.1}, {"word_dropout": -0.1}], ids=str)
 def test_what_makes_no_sense_is_refused(part, options):
     with pytest.raises(OptionError):

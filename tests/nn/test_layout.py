@@ -11,7 +11,7 @@ from seqloom.nn.layout import for_few_rows
 @pytest.mark.parametrize("preset", ["recurrent", "luong", "bahdanau", "transformer"])
 def test_columns_one_after_another(preset):
     torch.manual_seed(0)
-    model = build_model(preset, source_vocabulary=9, target_vocabulary=9, size=8).double().eval()
+    model = build_model(preset, sizes={"source": 9, "target": 9}, size=8).double().eval()
     batch = Batch.of([[4, 5, 6], [7]], [[5, 6], [8, 7, 4]])
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     answers, loss = Beam(n_best=3)(model, batch), model.loss(batch).total
@@ -25,6 +25,6 @@ def test_columns_one_after_another(preset):
 
 
 def test_a_table_that_is_shared_stays_shared():
-    model = build_model("recurrent", source_vocabulary=9, target_vocabulary=9, size=8)
+    model = build_model("recurrent", sizes={"source": 9, "target": 9}, size=8)
     for_few_rows(model.decoder, model.output)
     assert model.output.output_weight is model.output.embedding.weight

@@ -5,18 +5,18 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from seqloom.batch import END, PAD, START, Batch
+from seqloom.batch import END, PAD, START, Batch, Padded, shift
 from seqloom.errors import SizeError
-from seqloom.nn.memory import Memory, State, Step
+from seqloom.nn.memory import DecoderOutput, DecoderState, Memory
 from seqloom.nn.outputs.cross_entropy import linear_cross_entropy
 from seqloom.registry import build
 from tests.nn.helpers import array, assert_equal, assert_equal_with_gradients, gradients, rand, shaken
 
 V, H = 7, 4
 BATCH = Batch.of([[3, 4, 5, 6], [5], [], [6, 6, 3]])
-TARGET, MASK = BATCH.target, BATCH.target_mask
+TARGET, MASK = BATCH.target
 B, T = TARGET.shape
-MEMORY = Memory(torch.zeros(B, 1, H), torch.ones(B, 1, dtype=torch.bool))
+MEMORY = Memory(values=torch.zeros(B, 1, H), mask=torch.ones(B, 1, dtype=torch.bool))
 both_ways = pytest.mark.parametrize("tied", [False, True], ids=["separate", "tied"])
 
 
@@ -35,7 +35,7 @@ def log_probs(output, features):
 
 
 def loss_of(output, features, target=TARGET, mask=MASK):
-    return output.loss(features, None, MEMORY, target, mask)
+    return output.loss(DecoderOutput(features, None, DecoderState()), MEMORY, Padded(target, mask))
 
 
 @both_ways
@@ -114,7 +114,7 @@ def test_targets_of_padding_have_no_part_in_the_loss():
 @both_ways
 def test_log_probs_of_a_step(tied):
     output, features = made(tied=tied), rand(3, H)
-    result = output.log_probs(Step(features, None, State()), MEMORY)
+    result = output.log_probs(DecoderOutput(features, None, DecoderState()), MEMORY)
     np.testing.assert_allclose(array(result), log_probs(output, features), rtol=0, atol=1e-10)
     assert_equal(result.exp().sum(-1), torch.ones(3, dtype=torch.float64))
 
@@ -135,7 +135,7 @@ def test_tied_embeddings_must_have_the_size_of_the_features():
 
 
 def test_shift_puts_start_first_and_feeds_no_end():
-    fed = made().shift(TARGET, MASK)
+    fed = shift(made().start(MEMORY), BATCH.target)
     assert fed.tolist() == [
         [START, 3, 4, 5, 6],
         [START, 5, PAD, PAD, PAD],
@@ -148,7 +148,7 @@ def test_the_embedding_of_end_changes_no_loss_and_gets_no_gradient():
     output = made()
 
     def loss():
-        e = output.feed(output.shift(TARGET, MASK))
+        e = output.feed(shift(output.start(MEMORY), Padded(TARGET, MASK)))
         return loss_of(output, torch.tanh(e.cumsum(1))).total
 
     before = loss()
@@ -186,14 +186,14 @@ def test_dropout_on_what_is_fed_in_training_only():
 def test_samples_follow_the_distribution():
     output, features = made(), rand(1, H, grad=False)
     n = 20_000
-    step = Step(features.expand(n, -1), None, State())
-    drawn = output.sample(step, MEMORY, torch.Generator().manual_seed(3))
+    step = DecoderOutput(features.expand(n, -1), None, DecoderState())
+    drawn = output.sample(step, MEMORY, generator=torch.Generator().manual_seed(3))
     assert drawn.shape == (n,)
     wanted = n * np.exp(log_probs(output, features))[0]
     assert wanted.min() > 5, "too few for the test to hold"
     counts = np.bincount(drawn.numpy(), minlength=V)
     assert ((counts - wanted) ** 2 / wanted).sum() < 22.46  # 99.9 % of χ² with 6 degrees of freedom
-    again = output.sample(step, MEMORY, torch.Generator().manual_seed(3))
+    again = output.sample(step, MEMORY, generator=torch.Generator().manual_seed(3))
     assert_equal(again, drawn, 0)
 
 

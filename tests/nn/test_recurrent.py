@@ -272,7 +272,7 @@ def test_names_that_a_probe_hears(spec):
     stack(rand(1, 2, E), probe=probe)
     names = {*stack.cells[0].blocks, *stack.cells[0].parts}
     assert set(probe.seen) == {
-        f"{n}.{way}[{t}].{name}"
+        f"{n}.{way}.{name}[{t}]"
         for n in range(2)
         for way in ("forward", "backward")
         for t in range(2)

@@ -16,8 +16,8 @@ TARGETS = [[3, 4, 5, 6, 7, 8], [], [7, 4], [8], [5, 6, 3]]
 def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(preset):
     torch.manual_seed(0)
     has_source = load_preset(preset)["model"] == "encoder_decoder"
-    vocabularies = {"target_vocabulary": 9, **({"source_vocabulary": 9} if has_source else {})}
-    model = build_model(preset, size=8, dropout=0.0, **vocabularies).double()
+    sizes = {"source": 9, "target": 9}
+    model = build_model(preset, size=8, dropout=0.0, sizes=sizes).double()
 
     def batch(rows: slice) -> Batch:
         return Batch.of(TARGETS[rows], SOURCES[rows] if has_source else None)

@@ -50,7 +50,7 @@ def test_an_average_of_one_is_that_one():
 def test_shared_weights_stay_shared():
     def built():
         return build_model(
-            "transformer", source_vocabulary=9, target_vocabulary=9, size=8, settings={"share_embeddings": True}
+            "transformer", sizes={"source": 9, "target": 9}, size=8, settings={"share_embeddings": True}
         )
 
     models = [built(), built()]
@@ -126,7 +126,7 @@ def test_with_the_averaged_weights_for_a_while():
 def test_restored_it_goes_on_bit_for_bit():
     def start():
         torch.manual_seed(1)
-        model = build_model("luong", source_vocabulary=9, target_vocabulary=9, size=8)
+        model = build_model("luong", sizes={"source": 9, "target": 9}, size=8)
         return model, MovingAverage(model, decay=0.95)
 
     model, whole = start()

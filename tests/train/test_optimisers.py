@@ -92,9 +92,7 @@ def test_every_optimiser_is_tested():
 
 @pytest.mark.parametrize("name", parts("optimiser"))
 def test_every_parameter_is_there_once(name):
-    model = build_model(
-        "transformer", source_vocabulary=9, target_vocabulary=9, size=8, settings={"share_embeddings": True}
-    )
+    model = build_model("transformer", sizes={"source": 9, "target": 9}, size=8, settings={"share_embeddings": True})
     groups = build("optimiser", {"name": name, "weight_decay": 0.3}).build(model).param_groups
     there = [id(p) for group in groups for p in group["params"]]
     assert len(there) == len(set(there))

@@ -10,7 +10,6 @@ from torch.testing import assert_close
 from seqloom import Batch, build_model
 from seqloom.batch import END, START
 from seqloom.errors import InputError, OptionError
-from seqloom.presets import load_preset
 from seqloom.registry import build, options, parts
 from seqloom.train.sampling import scheduled_loss
 
@@ -26,10 +25,10 @@ ALMOST_1 = 1 - 1e-12
 
 def built(description, **settings):
     torch.manual_seed(3)
-    kind = (load_preset(description) if isinstance(description, str) else description)["model"]
-    source = {"source_vocabulary": V} if kind == "encoder_decoder" else {}
     settings = {"output.label_smoothing": 0.0, **settings}
-    model = build_model(description, target_vocabulary=V, size=8, dropout=0.0, settings=settings, **source).double()
+    model = build_model(
+        description, sizes={"source": V, "target": V}, size=8, dropout=0.0, settings=settings
+    ).double()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -72,7 +71,7 @@ def test_all_gold_is_teacher_forcing(description, gold):
     model = built(description)
     batch = batch_for(model)
     loss = scheduled_loss(model, batch, gold)
-    assert loss.steps == batch.target_mask.sum()
+    assert loss.steps == batch.target.mask.sum()
     same(model, loss.total, model.loss(batch).total)
 
 
@@ -82,14 +81,14 @@ def test_no_gold_is_a_greedy_roll_out(description):
     model = built(description)
     batch = batch_for(model)
     expected = 0.0
-    for row in range(len(batch.target)):
-        T = int(batch.target_mask[row].sum())
-        target = batch.target[row : row + 1, :T]
+    for row in range(len(batch.target.values)):
+        T = int(batch.target.mask[row].sum())
+        target = batch.target.values[row : row + 1, :T]
         one = Batch.of([target[0, :-1].tolist()])
         if batch.source is not None:
-            S = int(batch.source_mask[row].sum())
-            one = Batch.of([target[0, :-1].tolist()], [batch.source[row, :S].tolist()])
-        memory = model.prepare(one)
+            S = int(batch.source.mask[row].sum())
+            one = Batch.of([target[0, :-1].tolist()], [batch.source.values[row, :S].tolist()])
+        memory = model.encode(one)
         written = torch.tensor([[START]])
         for _ in range(T - 1):
             logits = model.output.logits(model(written, memory).features[:, -1])
@@ -105,11 +104,11 @@ def test_after_an_end_of_its_own_it_goes_on(description, monkeypatch):
     with torch.no_grad():
         model.output.bias[END] += 100
     batch = batch_for(model)
-    memory = model.prepare(batch)
-    inputs = torch.full_like(batch.target, END)
+    memory = model.encode(batch)
+    inputs = torch.full_like(batch.target.values, END)
     inputs[:, 0] = START
     logits = model.output.logits(model(inputs, memory).features)
-    expected = F.cross_entropy(logits[batch.target_mask], batch.target[batch.target_mask], reduction="sum")
+    expected = F.cross_entropy(logits[batch.target.mask], batch.target.values[batch.target.mask], reduction="sum")
     fed = spied(model, monkeypatch)
     loss = scheduled_loss(model, batch, 0.0)
     assert torch.equal(torch.stack(fed, 1), inputs)

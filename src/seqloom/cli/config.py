@@ -49,7 +49,7 @@ def commented(config: Any, pairs: int) -> list[str]:
         *line("seed", config.seed, "of everything random", 0),
         "",
         "model:",
-        *part_lines(config.model, model_class(config.model["model"]), 1),
+        *part_lines(config.model, part_class("model", config.model["model"]), 1),
         "",
         "data:",
         *section_lines(data, DataConfig, 1),
@@ -62,13 +62,6 @@ def commented(config: Any, pairs: int) -> list[str]:
     ]
 
 
-def model_class(name: str) -> type:
-    """The class of a kind of model."""
-    from seqloom.models.build import MODELS
-
-    return MODELS[name]
-
-
 def part_class(kind: str, spec: Any) -> type:
     """The class that a specification names."""
     from seqloom.registry import find, split
@@ -79,15 +72,15 @@ def part_class(kind: str, spec: Any) -> type:
 def part_lines(spec: dict[str, Any], part: type, depth: int) -> list[str]:
     """A part's options, each with what its docstring says, and the parts in them with theirs."""
     from seqloom.nn.attention import Attention
-    from seqloom.registry import KINDS, explained, meaning, parts
+    from seqloom.registry import KINDS, explained, meaning, part_options, parts
 
-    said = explained(part)
+    said, kinds = explained(part), part_options(part)
     lines: list[str] = []
     for key, value in spec.items():
-        if key in KINDS and isinstance(value, dict):
-            inner = part_class(key, value)
-            there = ", ".join(parts(key))
-            lines += ["  " * depth + f"{key}:  # {KINDS[key].meaning}; there are: {there}"]
+        if key in kinds and isinstance(value, dict):
+            inner = part_class(kinds[key], value)
+            there = ", ".join(parts(kinds[key]))
+            lines += ["  " * depth + f"{key}:  # {KINDS[kinds[key]].meaning}; there are: {there}"]
             lines += part_lines(value, inner, depth + 1)
         elif key == "attention" and isinstance(value, dict):
             lines += ["  " * depth + "attention:", *part_lines(value, Attention, depth + 1)]

@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped]
 import torch
-from torch import Tensor
 
-from seqloom.batch import END, Batch
+from seqloom.batch import END, Batch, Padded
 from seqloom.data.readers import Example
 from seqloom.errors import InputError
 
@@ -79,9 +78,7 @@ class Corpus:
             raise InputError("a batch of no examples: give at least one index")
         if rows.min() < 0 or rows.max() >= len(self):
             raise InputError(f"examples are numbered from 0 to {len(self) - 1}, and {rows.max()} is asked for")
-        source, source_mask = self._source.padded(rows)
-        target, target_mask = self._target.padded(rows, end=True)
-        return Batch(target, target_mask, source, source_mask)
+        return Batch({"source": self._source.padded(rows), "target": self._target.padded(rows, end=True)})
 
     def examples(self) -> Iterator[Example]:
         """The texts, in order."""
@@ -125,7 +122,7 @@ class _Side:
         (begin,), (length,) = self.find(np.array([index], dtype=np.int64))
         return self._ids[begin : begin + length]
 
-    def padded(self, rows: npt.NDArray[np.int64], *, end: bool = False) -> tuple[Tensor, Tensor]:
+    def padded(self, rows: npt.NDArray[np.int64], *, end: bool = False) -> Padded:
         """Ids and mask of these examples; with ``end``, END behind each."""
         begin, length = self.find(rows)
         steps = np.arange(length.max() + end)
@@ -135,7 +132,7 @@ class _Side:
         if end:
             padded[np.arange(len(rows)), length] = END
             real = steps <= length[:, None]
-        return torch.from_numpy(padded), torch.from_numpy(real)
+        return Padded(torch.from_numpy(padded), torch.from_numpy(real))
 
 
 def _view(data: pa.Buffer, dtype: Any) -> Ids:

@@ -2,24 +2,42 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from seqloom.batch import Batch
-from seqloom.decode.protocol import Scorable, ScoredOutput, Searched
+from seqloom.batch import Batch, Padded
+from seqloom.decode.protocol import StepModel
 from seqloom.errors import OptionError, SizeError
-from seqloom.nn.memory import Decoded, Memory, State, Step
+from seqloom.nn.memory import DecoderState, NextStep
+from seqloom.nn.probe import Probe, silent, within
 
 Average = Literal["probabilities", "log_probabilities"]
 Batches = Batch | Sequence[Batch]
 """One batch for all models, or one for each, where they read the same sources in tokens of their own."""
 
 
-class Member(Scorable[Batch], Searched[Batch], Protocol):
-    """What an ensemble asks of a model."""
+@dataclass(frozen=True)
+class EnsembleMemory:
+    """The memories of several models, whole.
+
+    same_steps: whether the attention of all is about the same steps: those of one source, or of their past.
+    """
+
+    members: tuple[Any, ...]
+    same_steps: bool
+
+    @property
+    def mask(self) -> Tensor:
+        """The first model's, for attention that all share."""
+        mask: Tensor = self.members[0].mask
+        return mask
+
+    def select(self, rows: Tensor) -> "EnsembleMemory":
+        """The memories of some of the sentences."""
+        return EnsembleMemory(tuple(memory.select(rows) for memory in self.members), self.same_steps)
 
 
 class Ensemble:
@@ -35,127 +53,94 @@ class Ensemble:
     average: of what.
     """
 
-    def __init__(self, models: Sequence[Member], *, average: Average = "probabilities") -> None:
+    def __init__(self, models: Sequence[StepModel[Batch]], *, average: Average = "probabilities") -> None:
         if not models:
             raise OptionError("an ensemble of no models: give at least one")
         self.models = list(models)
         self.average = average
-        self.output = EnsembleOutput(self.models[0].output, any(m.output.needs_weights for m in self.models))
 
     @property
     def training(self) -> bool:
         """Whether any of the models is."""
         return any(model.training for model in self.models)
 
-    def prepare(self, batch: Batches) -> "Memories":
+    @property
+    def max_length(self) -> int | None:
+        """How many tokens all of the models can write."""
+        return min((model.max_length for model in self.models if model.max_length is not None), default=None)
+
+    @property
+    def attends_to(self) -> Literal["source", "past"] | None:
+        """What the attention of all is about."""
+        return self.models[0].attends_to if len({model.attends_to for model in self.models}) == 1 else None
+
+    def encode(self, batch: Batches, *, probe: Probe = silent) -> EnsembleMemory:
         """The memories of all models."""
         batches = [batch] * len(self.models) if isinstance(batch, Batch) else list(batch)
         if len(batches) != len(self.models):
             raise SizeError(
                 f"{len(batches)} batches for {len(self.models)} models: give one for each, or one for all"
             )
-        members = [model.prepare(one) for model, one in zip(self.models, batches, strict=True)]
-        if len({len(memory) for memory in members}) > 1:
-            raise SizeError(f"batches of {[len(memory) for memory in members]} sentences: each needs the same ones")
-        first = members[0]
-        return Memories(
-            first.values,
-            first.mask,
-            longest=min((one.longest for one in members if one.longest is not None), default=None),
-            on_source=first.on_source,
-            members=tuple(members),
-            same_steps=isinstance(batch, Batch) and len({one.on_source for one in members}) == 1,
+        if len({one.rows for one in batches}) > 1:
+            raise SizeError(f"batches of {[one.rows for one in batches]} sentences: each needs the same ones")
+        members = tuple(
+            model.encode(one, probe=within(probe, f"{m}/"))
+            for m, (model, one) in enumerate(zip(self.models, batches, strict=True))
         )
+        return EnsembleMemory(members, isinstance(batch, Batch) and self.attends_to is not None)
 
-    def start(self, memory: Memory) -> State:
+    def initial_state(self, memory: EnsembleMemory) -> DecoderState:
         """The states of all models, in one."""
-        return _together([model.start(one) for model, one in self._each(memory)])
+        states = [model.initial_state(one) for model, one in self._each(memory)]
+        return DecoderState({f"{m}/{name}": t for m, state in enumerate(states) for name, t in state.items()})
 
-    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
-        """A step of every model; its features are log-probabilities already, R V."""
-        steps = [model.step(last, _of(state, m), one) for m, (model, one) in enumerate(self._each(memory))]
-        weights_RS = _mean_weights([step.weights for step in steps], memory)
-        return Step(self._mean(steps, memory), weights_RS, _together([step.state for step in steps]))
+    def next_log_probs(
+        self, last: Tensor, state: DecoderState, memory: EnsembleMemory, *, probe: Probe = silent
+    ) -> NextStep:
+        """A step of every model, one after the other: only the sum of their log-probabilities is held."""
+        sum_RV: Tensor | None = None
+        weights: list[Tensor | None] = []
+        new = DecoderState()
+        for m, (model, one) in enumerate(self._each(memory)):
+            own = f"{m}/"
+            mine = DecoderState({n.removeprefix(own): t for n, t in state.items() if n.startswith(own)})
+            step = model.next_log_probs(last, mine, one, probe=within(probe, own))
+            sum_RV = self._add(sum_RV, step.log_probs)
+            weights.append(step.attention)
+            new.update({f"{own}{name}": tensor for name, tensor in step.state.items()})
+        assert sum_RV is not None
+        return NextStep(self._mean(sum_RV), _mean_weights(weights, memory.same_steps), new)
 
-    def __call__(self, inputs: Tensor, memory: Memory, *, weights: bool) -> Decoded:
-        """All steps of a known target; the features are log-probabilities already, B T V."""
-        decoded = [model(inputs, one, weights=weights) for model, one in self._each(memory)]
-        # The steps of a sentence are to the output what its beams are: adjacent rows with one memory.
-        steps = [Step(f.flatten(0, 1), None if w is None else w.flatten(0, 1), State()) for f, w in decoded]
-        log_probs_BTV = self._mean(steps, memory).view(*inputs.shape[:2], -1)
-        return Decoded(log_probs_BTV, _mean_weights([w for _, w in decoded], memory))
+    def log_probs(self, target: Padded, memory: EnsembleMemory) -> Iterator[Tensor]:
+        """The log-probabilities of all tokens at the steps of a known target, a few steps at a time."""
+        members = [model.log_probs(target, one) for model, one in self._each(memory)]
+        for chunks in zip(*members, strict=True):
+            sum_BTV: Tensor | None = None
+            for chunk in chunks:
+                sum_BTV = self._add(sum_BTV, chunk)
+            assert sum_BTV is not None
+            yield self._mean(sum_BTV)
 
-    def _each(self, memory: Memory) -> Iterator[tuple[Member, Memory]]:
+    def _each(self, memory: EnsembleMemory) -> Iterator[tuple[StepModel[Batch], Any]]:
         """Every model with its own memory."""
-        assert isinstance(memory, Memories)
         return zip(self.models, memory.members, strict=True)
 
-    def _mean(self, steps: Sequence[Step], memory: Memory) -> Tensor:
-        """The log-probabilities of all models together, R V; of two models' at a time, as they may be large."""
-        sum_RV: Tensor | None = None
-        for step, (model, one) in zip(steps, self._each(memory), strict=True):
-            log_probs_RV = model.output.log_probs(step, one)
-            if sum_RV is None:
-                sum_RV = log_probs_RV
-                continue
-            sizes = sum_RV.shape[1], log_probs_RV.shape[1]
-            if len(set(sizes)) > 1:
-                raise SizeError(f"target vocabularies of {sorted(sizes)} tokens: an ensemble's models must share one")
-            sum_RV = sum_RV.logaddexp(log_probs_RV) if self.average == "probabilities" else sum_RV + log_probs_RV
-        assert sum_RV is not None
+    def _add(self, sum_XV: Tensor | None, log_probs_XV: Tensor) -> Tensor:
+        if sum_XV is None:
+            return log_probs_XV
+        sizes = sum_XV.shape[-1], log_probs_XV.shape[-1]
+        if len(set(sizes)) > 1:
+            raise SizeError(f"target vocabularies of {sorted(sizes)} tokens: an ensemble's models must share one")
+        return sum_XV.logaddexp(log_probs_XV) if self.average == "probabilities" else sum_XV + log_probs_XV
+
+    def _mean(self, sum_XV: Tensor) -> Tensor:
         if self.average == "probabilities":
-            return sum_RV - math.log(len(self.models))
-        return torch.log_softmax(sum_RV / len(self.models), -1)
+            return sum_XV - math.log(len(self.models))
+        return torch.log_softmax(sum_XV / len(self.models), -1)
 
 
-class EnsembleOutput:
-    """The output of an ensemble: the log-probabilities that its steps have made."""
-
-    def __init__(self, first: ScoredOutput, needs_weights: bool) -> None:
-        self.first = first
-        self.needs_weights = needs_weights
-
-    def start(self, memory: Memory) -> Tensor:
-        """What is fed before anything is known: the same to all."""
-        assert isinstance(memory, Memories)
-        return self.first.start(memory.members[0])
-
-    def shift(self, target_BT: Tensor, mask_BT: Tensor) -> Tensor:
-        """What is fed for a known target: the same to all."""
-        return self.first.shift(target_BT, mask_BT)
-
-    def log_probs(self, step: Step, memory: Memory) -> Tensor:
-        """The log-probability of every next token."""
-        return step.features
-
-
-@dataclass(frozen=True)
-class Memories(Memory):
-    """The memories of several models; itself it shows the first one's source.
-
-    same_steps: whether the attention of all is on the same steps: those of one source, or of their past.
-    """
-
-    members: tuple[Memory, ...] = ()
-    same_steps: bool = True
-
-    def select(self, sentences: Tensor) -> "Memories":
-        members = tuple(memory.select(sentences) for memory in self.members)
-        return replace(self, values=members[0].values, mask=members[0].mask, members=members)
-
-
-def _together(states: Sequence[State]) -> State:
-    return State({f"{m}/{name}": tensor for m, state in enumerate(states) for name, tensor in state.items()})
-
-
-def _of(state: State, m: int) -> State:
-    own = f"{m}/"
-    return State({name.removeprefix(own): tensor for name, tensor in state.items() if name.startswith(own)})
-
-
-def _mean_weights(weights: Sequence[Tensor | None], memory: Memory) -> Tensor | None:
-    assert isinstance(memory, Memories)
-    there = [one for one in weights if one is not None]
-    if not memory.same_steps or len(there) < len(weights) or len({one.shape for one in there}) > 1:
+def _mean_weights(weights: Sequence[Tensor | None], same_steps: bool) -> Tensor | None:
+    present = [one for one in weights if one is not None]
+    if not same_steps or len(present) < len(weights) or len({one.shape for one in present}) > 1:
         return None
-    return torch.stack(there).mean(0)
+    return torch.stack(present).mean(0)

@@ -1,6 +1,6 @@
 """``Hypothesis``: one answer, with all that speaks for it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -19,6 +19,7 @@ class Hypothesis:
         (or, where the model attends to its own past, of that); None without attention, or if not asked for.
     finished: whether END was reached; if not, the maximum length was, or nothing was allowed to follow.
     on_source: whether attention is to the source.
+    rows: which row of its batch it was at every step, as a probe sees them; empty if an engine searched by itself.
     """
 
     tokens: list[int]
@@ -29,3 +30,4 @@ class Hypothesis:
     weights: Tensor | None
     finished: bool
     on_source: bool = True
+    rows: list[int] = field(default_factory=list, repr=False)

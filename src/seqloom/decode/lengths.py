@@ -6,6 +6,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from seqloom.batch import Padded
 from seqloom.errors import OptionError
 
 Ratio = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -31,12 +32,17 @@ class Lengths:
         self.min_length, self.max_length = min_length, max_length
         self.min_ratio, self.max_ratio = min_ratio, max_ratio
 
-    def bounds(self, mask_BS: Tensor, longest: int | None = None) -> tuple[Tensor, Tensor]:
-        """``least`` and ``most`` of every sentence; longest: what the model can write at all."""
-        has_source = mask_BS.shape[1] > 0
+    def bounds(
+        self, source: Padded | None, sentences: int, longest: int | None, device: torch.device
+    ) -> tuple[Tensor, Tensor]:
+        """``least`` and ``most`` of every sentence.
+
+        source: as it came in, None without one; longest: what the model can write at all.
+        """
+        has_source = source is not None
         if not has_source and (self.min_ratio or self.max_ratio is not None):
             raise OptionError("min_ratio and max_ratio are relative to a source, and this model has none")
-        S_B = mask_BS.sum(1)
+        S_B = torch.zeros(sentences, dtype=torch.long, device=device) if source is None else source.lengths
         least_B = (self.min_ratio * S_B).round().long().clamp(self.min_length)
         if self.max_ratio is not None:
             most_B = (self.max_ratio * S_B).round().long().clamp(1, self.max_length)

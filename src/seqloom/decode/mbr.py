@@ -9,11 +9,12 @@ from seqloom.decode.hypothesis import Hypothesis
 from seqloom.decode.lengths import Ratio
 from seqloom.decode.masks import Masks
 from seqloom.decode.noise import Seed
-from seqloom.decode.protocol import Finder, Searched
+from seqloom.decode.protocol import Finder, StepModel
 from seqloom.decode.sample import Mass, Sample, Temperature
 from seqloom.decode.search import Asked, Read
 from seqloom.decode.utility import Utility, by_function, by_metric, check_text, ngram_f
 from seqloom.errors import OptionError
+from seqloom.nn.probe import Probe, silent
 from seqloom.registry import Count, Natural, Spec, build, register
 
 
@@ -80,18 +81,19 @@ class Mbr(Sample):
 
     def __call__(
         self,
-        model: Searched[Asked] | Finder,
+        model: StepModel[Asked] | Finder,
         batch: Asked,
         *,
         weights: bool = True,
         masks: Masks | None = None,
         read: Read | None = None,
+        probe: Probe = silent,
     ) -> list[list[Hypothesis]]:
         """The answers to every source of the batch; see ``Search``."""
         if (self.metric is not None or self.utility is not None) and read is None:
             name = "a function" if self.metric is None else self.metric.name
             raise OptionError(f"mbr by {name} judges texts: it needs read=…, from tokens to text")
-        found = super().__call__(model, batch, weights=weights, masks=masks)
+        found = super().__call__(model, batch, weights=weights, masks=masks, probe=probe)
         return [self._ranked(samples, read) for samples in found]
 
     def _ranked(self, samples: list[Hypothesis], read: Read | None) -> list[Hypothesis]:

@@ -1,11 +1,14 @@
-"""What search asks of a model, and nothing more."""
+"""What search and scoring ask of a model, and nothing more."""
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 from torch import Tensor
 
+from seqloom.batch import Padded
 from seqloom.errors import SeqloomError
-from seqloom.nn.memory import Decoded, Memory, State, Step
+from seqloom.nn.memory import DecoderState, NextStep
+from seqloom.nn.probe import Probe
 
 if TYPE_CHECKING:
     from seqloom.decode.hypothesis import Hypothesis
@@ -16,33 +19,41 @@ Asked = TypeVar("Asked", contravariant=True)
 """What a model takes for a batch: a ``Batch``; an ensemble takes one for each of its models, too."""
 
 
-class SearchedOutput(Protocol):
-    """What search asks of a model's output."""
+class SharedMemory(Protocol):
+    """What is fixed for a source, as search sees it."""
 
-    def start(self, memory: Memory, /) -> Tensor:
-        """What is fed before anything is known, one per sentence."""
+    @property
+    def mask(self) -> Tensor:
+        """B S, True for the real steps that attention weights are about."""
 
-    def log_probs(self, step: Step, memory: Memory, /) -> Tensor:
-        """The log-probability of every next token, R V; a fresh tensor: search writes −∞ on what is forbidden."""
+    def select(self, rows: Tensor, /) -> Self:
+        """The memory of some of the sentences."""
 
 
-class Searched(Protocol[Asked]):
-    """A model that search can work on; R = B·K rows, a sentence's K beams adjacent, sharing its memory."""
+class StepModel(Protocol[Asked]):
+    """A model that search and scoring work on; R = B·K rows, a sentence's K beams adjacent, sharing its memory."""
 
     training: bool
 
     @property
-    def output(self) -> SearchedOutput:
-        """What turns a step into log-probabilities."""
+    def max_length(self) -> int | None:
+        """How many tokens a target can have; None: any number."""
 
-    def prepare(self, batch: Asked, /) -> Memory:
-        """All that is fixed for the batch's sources, made once."""
+    @property
+    def attends_to(self) -> Literal["source", "past"] | None:
+        """What the attention weights are about; None: there are none."""
 
-    def start(self, memory: Memory, /) -> State:
+    def encode(self, batch: Asked, /, *, probe: Probe = ...) -> Any:
+        """Everything that is fixed once the batch's sources are known: a ``SharedMemory``."""
+
+    def initial_state(self, memory: Any, /) -> DecoderState:
         """The state before the first step, one row per sentence."""
 
-    def step(self, last: Tensor, state: State, memory: Memory, /) -> Step:
-        """One step of every row, after the token that came ``last``."""
+    def next_log_probs(self, last: Tensor, state: DecoderState, memory: Any, /, *, probe: Probe = ...) -> NextStep:
+        """What follows the tokens ``last``; the log-probabilities are fresh, as search writes −∞ into them."""
+
+    def log_probs(self, target: Padded, memory: Any, /) -> Iterator[Tensor]:
+        """The log-probabilities of all tokens at the steps of a known target, B t V, a few steps at a time."""
 
 
 @runtime_checkable
@@ -53,34 +64,7 @@ class Finder(Protocol):
         """What ``search(model, batch)`` is to give."""
 
 
-class ScoredOutput(SearchedOutput, Protocol):
-    """What scoring asks of a model's output."""
-
-    @property
-    def needs_weights(self) -> bool:
-        """Whether ``log_probs`` reads the weights of attention."""
-
-    def shift(self, target_BT: Tensor, mask_BT: Tensor, /) -> Tensor:
-        """What is fed for a known target."""
-
-
-class Scorable(Protocol[Asked]):
-    """A model that can score a known target."""
-
-    training: bool
-
-    @property
-    def output(self) -> ScoredOutput:
-        """What turns features into log-probabilities."""
-
-    def prepare(self, batch: Asked, /) -> Memory:
-        """All that is fixed for the batch's sources, made once."""
-
-    def __call__(self, inputs: Tensor, memory: Memory, /, *, weights: bool) -> Decoded:
-        """All steps of a known target."""
-
-
-def check_in_use(model: Searched[Any] | Scorable[Any]) -> None:
+def check_in_use(model: StepModel[Any]) -> None:
     """Refuse a model in training mode: its dropout would make every answer a matter of luck.
 
     It is not switched here, since another thread may be using the same model.

@@ -10,10 +10,11 @@ from seqloom.batch import PAD, START, UNKNOWN
 from seqloom.decode.hypothesis import Hypothesis
 from seqloom.decode.lengths import Lengths
 from seqloom.decode.masks import Masks
-from seqloom.decode.protocol import Finder, Searched, check_in_use
+from seqloom.decode.protocol import Finder, StepModel, check_in_use
 from seqloom.decode.ranking import Ranking
 from seqloom.decode.walk import Choice, Choose, Rows, Walk
 from seqloom.errors import OptionError
+from seqloom.nn.probe import Probe, silent
 
 Asked = TypeVar("Asked")
 Read = Callable[[list[int]], str]
@@ -67,18 +68,20 @@ class Search:
 
     def __call__(
         self,
-        model: Searched[Asked] | Finder,
+        model: StepModel[Asked] | Finder,
         batch: Asked,
         *,
         weights: bool = True,
         masks: Masks | None = None,
         read: Read | None = None,
+        probe: Probe = silent,
     ) -> list[list[Hypothesis]]:
         """The answers to every source of the batch.
 
         weights: with those of attention, where there are any.
         masks: what answers must begin with, hold and avoid.
         read: how tokens become text, for a search that judges by text.
+        probe: sees the model's activations, their names with the number of the step.
         """
         masks = masks or Masks()
         if isinstance(model, Finder):
@@ -96,10 +99,11 @@ class Search:
                 never=self.never,
                 masks=masks,
                 weights=weights,
+                probe=probe,
             )
-            memory = walk.memory  # of all sentences, as long as they are all there
+            mask_BS = walk.memory.mask  # of all sentences, as long as they are all there
             trail = walk.run()
         formula = self.formula or self.ranking.formula
         if masks.repetition_penalty != 1:
             formula += ", log_prob after the repetition penalty"
-        return trail.hypotheses(self.n_best, formula, memory)
+        return trail.hypotheses(self.n_best, formula, mask_BS, on_source=model.attends_to == "source")

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from seqloom.decode.hypothesis import Hypothesis
-from seqloom.nn.memory import Memory
 
 
 class Nodes(NamedTuple):
@@ -63,16 +62,17 @@ class Trail:
         for sentence, node, total, value in zip(*(column.tolist() for column in columns_E), strict=True):
             self.endings[sentence].append(Ending(step, node, total, value, finished))
 
-    def hypotheses(self, n_best: int, formula: str, memory: Memory) -> list[list[Hypothesis]]:
+    def hypotheses(self, n_best: int, formula: str, mask_BS: Tensor, *, on_source: bool) -> list[list[Hypothesis]]:
         """The best answers of every sentence: finished ones first, by value among these, and of equals by total."""
         best = [sorted(one, key=lambda e: (not e.finished, -e.value, -e.total))[:n_best] for one in self.endings]
-        tokens, log_probs, weights = self._read([end for one in best for end in one], memory.mask.device)
+        tokens, log_probs, rows, weights = self._read([end for one in best for end in one], mask_BS.device)
         answers: list[list[Hypothesis]] = []
         e = 0
-        for one, S in zip(best, memory.mask.sum(1).tolist(), strict=True):
+        for one, real_S in zip(best, mask_BS.cpu(), strict=True):
             answers.append([])
             for end in one:
                 n = end.step + 1
+                of = real_S if on_source else torch.ones(n, dtype=torch.bool)  # what attention is about
                 answers[-1].append(
                     Hypothesis(
                         tokens=tokens[e][: n - 1 if end.finished else n],
@@ -80,9 +80,10 @@ class Trail:
                         value=end.value,
                         formula=formula,
                         token_log_probs=log_probs[e][:n],
-                        weights=None if weights is None else weights[e, :n, : S if memory.on_source else n].clone(),
+                        weights=None if weights is None else weights[e, :n, : len(of)][:, of],
                         finished=end.finished,
-                        on_source=memory.on_source,
+                        on_source=on_source,
+                        rows=rows[e][:n],
                     )
                 )
                 e += 1
@@ -90,24 +91,26 @@ class Trail:
 
     def _read(
         self, endings: list[Ending], device: torch.device
-    ) -> tuple[list[list[int]], list[list[float]], Tensor | None]:
-        """Tokens, log-probabilities and weights (E T S) of the endings, from the last step to the first."""
+    ) -> tuple[list[list[int]], list[list[float]], list[list[int]], Tensor | None]:
+        """Tokens, log-probabilities, rows and weights (E T S) of the endings, from the last step to the first."""
         step_E = torch.tensor([end.step for end in endings], device=device)
         node_E = torch.tensor([end.node for end in endings], device=device)
-        tokens, log_probs, weights = [], [], []
+        tokens, log_probs, rows, weights = [], [], [], []
         for t, nodes in reversed(list(enumerate(self.steps))):
             here_E = torch.where(step_E >= t, node_E, 0)  # one that ends earlier reads anything: it is cut off later
             tokens.append(nodes.token_X[here_E])
             log_probs.append(nodes.log_prob_X[here_E])
+            rows.append(nodes.row_X[here_E])
             if nodes.weights_RS is not None:
-                weights.append(nodes.weights_RS[nodes.row_X[here_E]])
+                weights.append(nodes.weights_RS[rows[-1]])
             node_E = torch.where(step_E >= t, nodes.parent_X[here_E], node_E)
-        tokens_ET, log_probs_ET = (torch.stack(steps[::-1], 1).tolist() for steps in (tokens, log_probs))
+        tokens_ET, log_probs_ET, rows_ET = (torch.stack(s[::-1], 1).tolist() for s in (tokens, log_probs, rows))
         if not weights:
-            return tokens_ET, log_probs_ET, None
+            return tokens_ET, log_probs_ET, rows_ET, None
         widest = max(*(w.shape[1] for w in weights), len(weights))  # those on a past grow with it
         return (
             tokens_ET,
             log_probs_ET,
+            rows_ET,
             torch.stack([F.pad(w, (0, widest - w.shape[1])) for w in weights[::-1]], 1).cpu(),
         )

@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from seqloom.batch import END
+from seqloom.batch import END, START, Batch
 from seqloom.decode.lengths import Lengths
 from seqloom.decode.masks import IMPOSSIBLE, Masked, Masks
-from seqloom.decode.protocol import Searched
+from seqloom.decode.protocol import StepModel
 from seqloom.decode.ranking import Ranking
 from seqloom.decode.trail import Trail
 from seqloom.errors import OptionError, SeqloomError
-from seqloom.nn.memory import State
+from seqloom.nn.memory import DecoderState
+from seqloom.nn.probe import Probe, at_step, silent
 
 
 class Rows(NamedTuple):
@@ -67,11 +68,12 @@ class Walk:
     never: tokens that no answer has.
     masks: what else may not follow.
     weights: whether those of attention are kept.
+    probe: sees the model's activations, their names with the number of the step.
     """
 
     def __init__(
         self,
-        model: Searched[Any],
+        model: StepModel[Any],
         batch: Any,
         *,
         choose: Choose,
@@ -82,23 +84,28 @@ class Walk:
         never: list[int],
         masks: Masks,
         weights: bool,
+        probe: Probe = silent,
     ) -> None:
-        self.model, self.choose, self.ranking = model, choose, ranking
-        self.memory = memory = model.prepare(batch)
-        B, device = len(memory), memory.mask.device
+        self.model, self.choose, self.ranking, self.probe = model, choose, ranking, probe
+        first = batch if isinstance(batch, Batch) else batch[0]
+        B = first.rows
+        self.memory = memory = model.encode(batch, probe=probe)
+        device = memory.mask.device
         self.trail = Trail(B, keep_weights=weights)
         self.never = torch.tensor(never, device=device)
         sentence_B = torch.arange(B, device=device)
-        self.least_B, most_B = lengths.bounds(memory.mask, memory.longest)
+        self.least_B, most_B = lengths.bounds(first.source, B, model.max_length, device)
         self.masked = None if masks.idle else Masked(masks, B, device)
         if self.masked is not None:
             self.masked.check(most_B)
-        self.state, self.last_R = model.start(memory), model.output.start(memory)
+        self.state, self.last_R = model.initial_state(memory), torch.full((B,), START, device=device)
         if starts > 1:
             row_R = sentence_B.repeat_interleave(starts)
             self.state, self.last_R = self.state.select(row_R), self.last_R[row_R]
         self.node_R = torch.arange(B * starts, device=device)  # before the first step there are none to point to
-        self.past = State()  # of every row, where it is needed: its tokens, and how much of each source step it read
+        self.past = (
+            DecoderState()
+        )  # of every row, where it is needed: its tokens, and how much of each source step it read
         if self.masked is not None:
             self.past["tokens"] = self.last_R.new_empty(B * starts, 0)
         if ranking.coverage:
@@ -121,8 +128,9 @@ class Walk:
 
     def _advance(self) -> bool:
         """One step; tells whether there is another."""
-        step = self.model.step(self.last_R, self.state, self.memory)
-        log_probs_RV = self.model.output.log_probs(step, self.memory)
+        probe = at_step(self.probe, self.rows.t)
+        step = self.model.next_log_probs(self.last_R, self.state, self.memory, probe=probe)
+        log_probs_RV = step.log_probs
         B, K = self.rows.total_BK.shape
         chosen = self.choose(self._allowed(log_probs_RV).view(B, K, -1), self.rows)
         token_X = chosen.token_BW.flatten()
@@ -132,7 +140,7 @@ class Walk:
             row_BW = chosen.beam_BW + torch.arange(0, B * K, K, device=token_X.device)[:, None]
             parent_X = self.node_R[row_BW.flatten()]
         row_X = row_BW.flatten()
-        self.trail.add(row_X, parent_X, token_X, log_probs_RV[row_X, token_X], step.weights)
+        self.trail.add(row_X, parent_X, token_X, log_probs_RV[row_X, token_X], step.attention)
         on_BW = (chosen.total_BW > IMPOSSIBLE) & (chosen.token_BW != END)
         if (
             self.rows.t >= self.first_limit
@@ -140,9 +148,9 @@ class Walk:
             or not bool(on_BW.all())
             or (self.masked is not None and bool(self._stuck(chosen).any()))
         ):
-            return self._go_on(step.state, chosen, row_X, self._settle(chosen, row_BW, on_BW, step.weights))
+            return self._go_on(step.state, chosen, row_X, self._settle(chosen, row_BW, on_BW, step.attention))
         if self.ranking.coverage:
-            self._cover(step.weights)
+            self._cover(step.attention)
         if chosen.beam_BW is None:
             self._continue(step.state, chosen, row_X)
         else:
@@ -174,7 +182,7 @@ class Walk:
 
     def _cover(self, weights_RS: Tensor | None) -> None:
         """Add this step's attention to what every row has read of the source."""
-        if weights_RS is None or not self.memory.on_source:
+        if weights_RS is None or self.model.attends_to != "source":
             what = "no attention" if weights_RS is None else "attention, but not to a source"
             raise OptionError(
                 f"coverage={self.ranking.coverage:g} weighs how much of its source an answer attended to, and this "
@@ -226,7 +234,7 @@ class Walk:
             value_E = value_E + self.ranking.penalty(self.past["covered"][row_E], self.memory.mask[b_E])
         return value_E
 
-    def _go_on(self, state: State, chosen: Choice, row_X: Tensor, on_BW: Tensor) -> bool:
+    def _go_on(self, state: DecoderState, chosen: Choice, row_X: Tensor, on_BW: Tensor) -> bool:
         """Make the candidates that are ``on`` the rows of the next step; sentences that are done leave."""
         B, W = on_BW.shape
         count_B = on_BW.sum(1)
@@ -244,13 +252,13 @@ class Walk:
         self._select(state, chosen, row_X, take_BK)
         return True
 
-    def _continue(self, state: State, chosen: Choice, row_R: Tensor) -> None:
+    def _continue(self, state: DecoderState, chosen: Choice, row_R: Tensor) -> None:
         """Every row goes on by itself: the short way of ``_select``."""
         self.node_R, self.last_R, self.state = row_R, chosen.token_BW.flatten(), state
         self.rows = self.rows._replace(t=self.rows.t + 1, total_BK=chosen.total_BW, carry_BK=chosen.carry_BW)
         self._remember()
 
-    def _select(self, state: State, chosen: Choice, row_X: Tensor, take_BK: Tensor) -> None:
+    def _select(self, state: DecoderState, chosen: Choice, row_X: Tensor, take_BK: Tensor) -> None:
         """Make some of the candidates the rows of the next step."""
         rows = len(self.last_R)
         self.node_R = take_BK.flatten()

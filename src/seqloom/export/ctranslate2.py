@@ -28,9 +28,9 @@ from seqloom.models.base import Autoregressive
 from seqloom.models.decoders.transformer import TransformerDecoder
 from seqloom.models.encoder_decoder import EncoderDecoder
 from seqloom.models.encoders.transformer import TransformerEncoder
+from seqloom.nn.embedders.tokens import TokenEmbedder
 from seqloom.nn.multihead import MultiHead
 from seqloom.nn.outputs.tokens import TokenOutput
-from seqloom.nn.sources.tokens import TokenSource
 from seqloom.nn.transformer import DecoderLayer, EncoderLayer
 
 PLACES = 4096
@@ -74,12 +74,12 @@ def export(model: Autoregressive, folder: Path, *, int8: bool) -> None:
     (folder / LIMITS).write_text(json.dumps(longest) + "\n", encoding="utf-8")
 
 
-def _parts(model: Autoregressive) -> tuple[TokenSource, TransformerEncoder, TransformerDecoder, TokenOutput]:
+def _parts(model: Autoregressive) -> tuple[TokenEmbedder, TransformerEncoder, TransformerDecoder, TokenOutput]:
     """The parts of a model that CTranslate2 can run; any other is refused."""
     if isinstance(model, EncoderDecoder):
         source, encoder, decoder, output = model.source, model.encoder, model.decoder, model.output
         if (
-            isinstance(source, TokenSource)
+            isinstance(source, TokenEmbedder)
             and isinstance(encoder, TransformerEncoder)
             and isinstance(decoder, TransformerDecoder)
             and isinstance(output, TokenOutput)
@@ -189,12 +189,11 @@ class CTranslate2Model:
         """The answers to every source of the batch, best first."""
         _check(search, masks)
         assert batch.source is not None
-        assert batch.source_mask is not None
         sources = [
             [SPECIAL.get(token, str(token)) for token in row[real].tolist()]
-            for row, real in zip(batch.source, batch.source_mask, strict=True)
+            for row, real in zip(*batch["source"], strict=True)
         ]
-        least_B, most_B = search.lengths.bounds(batch.source_mask, self.longest_answer)
+        least_B, most_B = search.lengths.bounds(batch["source"], batch.rows, self.longest_answer, self.device)
         limits = list(zip(least_B.tolist(), most_B.tolist(), strict=True))
         best = self._best(search, sources, limits)
         scored = self._score(sources, best)

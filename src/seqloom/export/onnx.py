@@ -13,24 +13,26 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from seqloom.batch import START, Batch
+from seqloom.batch import START, Batch, Padded, shift
 from seqloom.errors import OptionError, SizeError
 from seqloom.export.common import LIMITS, needed
 from seqloom.models.base import Autoregressive
 from seqloom.models.encoder_decoder import EncoderDecoder
-from seqloom.nn.memory import Decoded, Memory, State, Step
-from seqloom.nn.outputs.tokens import TokenOutput, shifted
+from seqloom.nn.memory import DecoderState, Memory, NextStep
+from seqloom.nn.outputs.tokens import TokenOutput
+from seqloom.nn.probe import Probe, silent
 
 OPSET = 18
-KEYS, FIRST, NEXT = "keys.", "first.", "next."
-"""What the names of a memory's keys, of a first state and of a next state begin with."""
+MEMORY, STATE, NEXT = "memory.", "state.", "next."
+"""What the names of a memory's tensors, of a state and of a next state begin with: both may hold ``0.keys``."""
+UNREAD = ("source", "final.")
+"""What of a memory no step reads."""
 
 
 # -- writing
@@ -44,25 +46,24 @@ def export(model: Autoregressive, folder: Path) -> None:
     model = deepcopy(model).eval().cpu()  # the caller's stays where it is
     # Sizes that vary are all different here, lest one be taken for another; and something is padded.
     batch = Batch.of(sources=[[4] * 5, [5] * 3, [6] * 2])
-    assert batch.source is not None
-    assert batch.source_mask is not None
+    source, mask = batch["source"]
     with torch.no_grad():
         encoder = _Encoder(model)
-        encoded = encoder.named(batch.source, batch.source_mask)
-        _write(encoder, {"source": batch.source, "mask": batch.source_mask}, list(encoded), folder / "encoder.onnx")
+        encoded = encoder.named(source, mask)
+        _write(encoder, {"source": source, "mask": mask}, list(encoded), folder / "encoder.onnx")
 
         beams = torch.arange(3).repeat_interleave(4)
-        state = State({n.removeprefix(FIRST): t for n, t in encoded.items() if n.startswith(FIRST)}).select(beams)
-        memory = {n: t for n, t in encoded.items() if not n.startswith(FIRST)} | {"mask": batch.source_mask}
+        state = DecoderState(_unprefixed(encoded, STATE)).select(beams)
+        memory = Memory(_unprefixed(encoded, MEMORY) | {"mask": mask})
         for _ in range(2):  # a past that grows must not be empty, lest it be left out
-            state = model.step(beams, state, _memory(memory)).state
+            state = model.step(beams, state, memory).state
         step = _OneStep(model, list(state), list(memory))
-        given = {"last": beams, **state, **memory}
+        given = {"last": beams, **_prefixed(state, STATE), **_prefixed(memory, MEMORY)}
         _write(step, given, list(step.named(*given.values())), folder / "step.onnx")
     limits = {
         "longest_source": model.longest_source,
-        "longest_answer": model.decoder.longest,
-        "on_source": "values" in model.decoder.reads,
+        "longest_answer": model.max_length,
+        "attends_to": model.attends_to,
     }
     (folder / LIMITS).write_text(json.dumps(limits) + "\n", encoding="utf-8")
 
@@ -138,9 +139,9 @@ class _Encoder(nn.Module):
 
     def named(self, source: Tensor, mask: Tensor) -> dict[str, Tensor]:
         """What is given, with its names."""
-        memory = self.model.prepare(Batch.unchecked(source=source, source_mask=mask))
-        made = {name: tensor for name, tensor in _tensors(memory).items() if name != "mask"}
-        return made | {f"{FIRST}{name}": tensor for name, tensor in self.model.start(memory).items()}
+        memory = self.model.encode(Batch.unchecked({"source": Padded(source, mask)}))
+        read = {name: tensor for name, tensor in memory.items() if name != "mask" and not name.startswith(UNREAD)}
+        return _prefixed(read, MEMORY) | _prefixed(self.model.initial_state(memory), STATE)
 
 
 class _OneStep(nn.Module):
@@ -155,26 +156,20 @@ class _OneStep(nn.Module):
 
     def named(self, last: Tensor, *given: Tensor) -> dict[str, Tensor]:
         """What is given, with its names."""
-        state = State(zip(self.state, given, strict=False))
-        memory = _memory(dict(zip(self.memory, given[len(self.state) :], strict=True)))
-        step = self.model.step(last, state, memory)
-        weights = {} if step.weights is None else {"weights": step.weights}
-        log_probs = {"log_probs": self.model.output.log_probs(step, memory)}
-        return log_probs | weights | {f"{NEXT}{name}": tensor for name, tensor in step.state.items()}
+        state = DecoderState(zip(self.state, given, strict=False))
+        memory = Memory(zip(self.memory, given[len(self.state) :], strict=True))
+        step = self.model.next_log_probs(last, state, memory)
+        weights = {} if step.attention is None else {"weights": step.attention}
+        return {"log_probs": step.log_probs} | weights | _prefixed(step.state, NEXT)
 
 
-def _tensors(memory: Memory) -> dict[str, Tensor]:
-    """What decoders read of a memory, by name."""
-    named = {"values": memory.values, "mask": memory.mask}
-    if memory.summary is not None:
-        named["summary"] = memory.summary
-    return named | {f"{KEYS}{name}": tensor for name, tensor in memory.keys.items()}
+def _prefixed(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {prefix + name: tensor for name, tensor in tensors.items()}
 
 
-def _memory(named: Mapping[str, Tensor]) -> Memory:
-    """The memory of which these are the tensors."""
-    keys = {name.removeprefix(KEYS): tensor for name, tensor in named.items() if name.startswith(KEYS)}
-    return Memory(named["values"], named["mask"], keys, named.get("summary"))
+def _unprefixed(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Those whose names have the prefix, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def _write(module: nn.Module, given: Mapping[str, Tensor], results: list[str], file: Path) -> None:
@@ -216,70 +211,53 @@ class OnnxModel:
         self.encoder, self.stepper = (
             _Half(runtime.InferenceSession(str(folder / name), options)) for name in ("encoder.onnx", "step.onnx")
         )
-        self.output = OnnxOutput()
         limits = json.loads((folder / LIMITS).read_text(encoding="utf-8"))
         self.longest_source: int | None = limits["longest_source"]
-        self.longest_answer: int | None = limits["longest_answer"]
-        self.on_source: bool = limits["on_source"]
+        self.max_length: int | None = limits["longest_answer"]
+        self.attends_to: Literal["source", "past"] | None = limits["attends_to"]
 
     def eval(self) -> "OnnxModel":
         """It is always in use, never in training."""
         return self
 
-    def prepare(self, batch: Batch) -> Memory:
-        """All that is fixed for the batch's sources; the first state is kept among its keys."""
-        assert batch.source is not None
-        assert batch.source_mask is not None
-        _check_length("source", batch.source.shape[1], self.longest_source)
-        made = self.encoder({"source": batch.source, "mask": batch.source_mask})
-        first = {name: tensor for name, tensor in made.items() if name.startswith(FIRST)}
-        memory = _memory({name: made[name] for name in made.keys() - first.keys()} | {"mask": batch.source_mask})
-        memory.keys.update(first)
-        return replace(memory, longest=self.longest_answer, on_source=self.on_source)
+    def encode(self, batch: Batch, *, probe: Probe = silent) -> Memory:
+        """Everything that is fixed once the batch's sources are known; the first state is kept with it."""
+        check_no_probe(probe)
+        source, mask = batch["source"]
+        _check_length("source", source.shape[1], self.longest_source)
+        made = self.encoder({"source": source, "mask": mask})
+        first = {name: tensor for name, tensor in made.items() if name.startswith(STATE)}
+        return Memory({**_unprefixed(made, MEMORY), "mask": mask, **first})
 
-    def start(self, memory: Memory) -> State:
+    def initial_state(self, memory: Memory) -> DecoderState:
         """The state before the first step."""
-        return State({n.removeprefix(FIRST): t for n, t in memory.keys.items() if n.startswith(FIRST)})
+        return DecoderState(_unprefixed(memory, STATE))
 
-    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
-        """One step; its features are the log-probabilities."""
-        made = self.stepper({"last": last, **state, **_tensors(memory)})
-        after = State({n.removeprefix(NEXT): t for n, t in made.items() if n.startswith(NEXT)})
-        return Step(made["log_probs"], made.get("weights"), after)
+    def next_log_probs(self, last: Tensor, state: DecoderState, memory: Memory, *, probe: Probe = silent) -> NextStep:
+        """One step."""
+        made = self.stepper({"last": last, **_prefixed(state, STATE), **_prefixed(memory, MEMORY)})
+        return NextStep(made["log_probs"], made.get("weights"), DecoderState(_unprefixed(made, NEXT)))
 
-    def __call__(self, inputs: Tensor, memory: Memory, *, weights: bool = False) -> Decoded:
+    def log_probs(self, target: Padded, memory: Memory) -> Iterator[Tensor]:
         """All steps of a known target, one after the other."""
-        _check_length("target", inputs.shape[1] - 1, self.longest_answer)  # START is fed, too
-        state, features = self.start(memory), []
-        for last in inputs.unbind(1):
-            step = self.step(last, state, memory)
+        _check_length("target", target.values.shape[1] - 1, self.max_length)  # START is fed, too
+        state = self.initial_state(memory)
+        for last in shift(torch.full((memory.rows,), START), target).unbind(1):
+            step = self.next_log_probs(last, state, memory)
             state = step.state
-            features.append(step.features)
-        return Decoded(torch.stack(features, 1), None)
+            yield step.log_probs[:, None]
+
+
+def check_no_probe(probe: Probe) -> None:
+    """Refuse a probe: an engine shows nothing of what it computes."""
+    if probe is not silent:
+        raise OptionError("an exported model shows none of its activations: use PyTorch to look inside")
 
 
 def _check_length(what: str, length: int, longest: int | None) -> None:
     """Refuse what is longer than the positions that the model has learned."""
     if longest is not None and length > longest:
         raise SizeError(f"a {what} of {length} tokens is too long: this model knows positions for {longest}")
-
-
-class OnnxOutput:
-    """What search and scoring ask of an output, where a step has log-probabilities already."""
-
-    needs_weights = False
-
-    def start(self, memory: Memory) -> Tensor:
-        """What is fed before anything is known."""
-        return torch.full((len(memory),), START)
-
-    def shift(self, target_BT: Tensor, mask_BT: Tensor) -> Tensor:
-        """What is fed for a known target."""
-        return shifted(target_BT, mask_BT)
-
-    def log_probs(self, step: Step, memory: Memory) -> Tensor:
-        """The log-probability of every next token."""
-        return step.features
 
 
 class _Half:

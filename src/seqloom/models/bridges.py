@@ -6,12 +6,12 @@ from torch import Tensor, nn
 from seqloom.errors import SizeError
 from seqloom.models.encoders import Encoder
 from seqloom.models.encoders.base import StateShape
-from seqloom.nn.memory import CellState, Memory
+from seqloom.nn.memory import Memory
 from seqloom.registry import register
 
 
 class Bridge(nn.Module):
-    """The decoder's first state, for every layer, from what the encoder left; None: the decoder's own.
+    """The decoder's first state from what the encoder left, as ``LAYER.NAME``; None: the decoder's own.
 
     reads: what of the memory it reads, of ``summary`` and ``final``.
     """
@@ -21,7 +21,7 @@ class Bridge(nn.Module):
     def __init__(self, encoder: Encoder, decoder: StateShape | None) -> None:
         super().__init__()
 
-    def forward(self, memory: Memory) -> tuple[CellState, ...] | None:
+    def forward(self, memory: Memory) -> dict[str, Tensor] | None:
         raise NotImplementedError
 
 
@@ -50,8 +50,9 @@ class StateBridge(Bridge):
                 "of an encoder count side by side), or use bridge 'perceptron'"
             )
 
-    def forward(self, memory: Memory) -> tuple[CellState, ...] | None:
-        return memory.final
+    def forward(self, memory: Memory) -> dict[str, Tensor]:
+        final = "final."
+        return {name.removeprefix(final): tensor for name, tensor in memory.items() if name.startswith(final)}
 
 
 @register("bridge", "perceptron")
@@ -68,23 +69,21 @@ class PerceptronBridge(Bridge):
     def __init__(self, encoder: Encoder, decoder: StateShape | None) -> None:
         super().__init__(encoder, decoder)
         self.shape = _needs_state("perceptron", decoder)
-        parts = self.shape.layers * len(self.shape.parts)
+        parts = len(self.shape.names)
         self.linear = nn.Linear(encoder.summary_size, parts * self.shape.size)
         for weight in self.linear.weight.data.chunk(parts):
             nn.init.xavier_uniform_(weight)
         nn.init.zeros_(self.linear.bias)
 
-    def forward(self, memory: Memory) -> tuple[CellState, ...] | None:
-        assert memory.summary is not None
-        states: Tensor = torch.tanh(self.linear(memory.summary))
-        made = [part.contiguous() for part in states.chunk(self.shape.layers * len(self.shape.parts), -1)]
-        n = len(self.shape.parts)
-        return tuple(tuple(made[i : i + n]) for i in range(0, len(made), n))
+    def forward(self, memory: Memory) -> dict[str, Tensor]:
+        names = self.shape.names
+        states = torch.tanh(self.linear(memory["summary"])).chunk(len(names), -1)
+        return {name: state.contiguous() for name, state in zip(names, states, strict=True)}
 
 
 @register("bridge", "none")
 class NoBridge(Bridge):
     """Nothing: the decoder begins in a state of its own, and hears of the source by its context alone."""
 
-    def forward(self, memory: Memory) -> tuple[CellState, ...] | None:
+    def forward(self, memory: Memory) -> None:
         return None

@@ -5,19 +5,17 @@ from copy import deepcopy
 from typing import Any
 
 from seqloom.errors import unknown
-from seqloom.models.build import ADJUSTED, MODELS, adjusted
+from seqloom.models.build import DEFAULT, adjusted
 from seqloom.models.decoders.wiring import ATTENDING
 from seqloom.nn.attention import Attention
-from seqloom.registry import KINDS, check, find, options, split
+from seqloom.registry import check, find, options, part_options, split
 
 
 def complete(description: Mapping[str, Any], *, size: int, dropout: float | None) -> dict[str, Any]:
     """The description with every option of every part written out; unknown names and wrong values are refused."""
-    kind = description.get("model", "encoder_decoder")
-    if kind not in MODELS:
-        raise unknown("model", str(kind), MODELS)
-    model = MODELS[kind]
-    known = options(model)
+    kind = str(description.get("model", DEFAULT))
+    model = find("model", kind)
+    known, kinds = options(model), part_options(model)
     completed: dict[str, Any] = {"model": kind}
     for key in description:
         if key != "model" and key not in known:
@@ -25,9 +23,9 @@ def complete(description: Mapping[str, Any], *, size: int, dropout: float | None
     usual = {"size": size} if dropout is None else {"size": size, "dropout": dropout}
     for option, parameter in known.items():
         value = description.get(option, parameter.default)
-        if option in ADJUSTED:
-            value = adjusted(option, value, usual)
-        completed[option] = complete_part(option, value) if option in KINDS else value
+        if option in kinds:
+            value = complete_part(kinds[option], adjusted(kinds[option], value, usual))
+        completed[option] = value
     return completed
 
 
@@ -42,12 +40,12 @@ def complete_options(where: str, part: type, given: Mapping[str, Any]) -> dict[s
     """All options of a class, as given or by default."""
     check(where, part, given)
     completed: dict[str, Any] = {}
-    known = options(part)
+    known, kinds = options(part), part_options(part)
     context = given.get("context", known["context"].default) if "context" in known else None
     for option, parameter in known.items():
         value = deepcopy(given.get(option, parameter.default))
-        if option in KINDS and value is not None:
-            value = complete_part(option, value)
+        if option in kinds and value is not None:
+            value = complete_part(kinds[option], value)
         elif option == "attention" and context in ATTENDING:
             value = complete_options("attention", Attention, value or {})
         completed[option] = list(value) if isinstance(value, tuple) else value

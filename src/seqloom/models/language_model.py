@@ -1,42 +1,50 @@
 """The language model: a decoder alone."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from seqloom.batch import Batch
 from seqloom.errors import InputError
-from seqloom.models.base import Autoregressive
+from seqloom.models.base import Autoregressive, empty_memory
 from seqloom.models.decoders import Decoder, Surroundings
-from seqloom.nn.memory import Memory, State
+from seqloom.models.inputs import Inputs
+from seqloom.nn.memory import DecoderState, Memory
 from seqloom.nn.outputs import Output
 from seqloom.nn.probe import Probe, silent
-from seqloom.registry import Spec, build
+from seqloom.registry import Spec, build, register
 
 
+@register("model", "language_model")
 class LanguageModel(Autoregressive):
     """A target out of nothing: a decoder with no source.
 
-    vocabulary: how many symbols there are.
+    sizes: of the target, the number of symbols, and of the fields of further inputs.
 
     decoder, output: the parts, by name or with options.
+    inputs: further inputs by name, ``{embedder: …, joins: target}``.
     """
 
     def __init__(
         self,
-        vocabulary: int,
+        sizes: Mapping[str, int],
         *,
         decoder: Spec = {"name": "recurrent", "context": "none", "readout": "state"},  # noqa: B006
         output: Spec = "tokens",
+        inputs: dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self.output: Output = build("output", output, vocabulary)
-        self.decoder: Decoder = build("decoder", decoder, Surroundings(self.output.input_size))
+        self.inputs = Inputs(inputs, sizes)
+        self.inputs.fit(None, None)
+        self.output: Output = build("output", output, sizes["target"])
+        fed_size = self.output.input_size + self.inputs.fed_size
+        self.decoder: Decoder = build("decoder", decoder, Surroundings(fed_size))
         self.output.attach(self.decoder.output_size, self.decoder.input_deviation)
 
-    def prepare(self, batch: Batch, *, probe: Probe = silent) -> Memory:
-        if batch.target_mask is None or batch.source is not None:
-            raise InputError("a language model needs a batch with a target and no source")
-        B = len(batch.target_mask)
+    def encode(self, batch: Batch, *, probe: Probe = silent) -> Memory:
+        if batch.source is not None:
+            raise InputError("a language model has no source, and this batch has one")
         parameter = next(self.parameters())
-        mask_BS = batch.target_mask.new_zeros(B, 0)
-        return Memory(parameter.new_zeros(B, 0, 0), mask_BS, longest=self.decoder.longest, on_source=False)
+        return Memory(empty_memory(batch.rows, parameter) | self.inputs.for_target(batch))
 
-    def start(self, memory: Memory) -> State:
-        return self.decoder.start(memory, None)
+    def initial_state(self, memory: Memory) -> DecoderState:
+        return self.inputs.begin(self.decoder.initial_state(memory, None), memory)

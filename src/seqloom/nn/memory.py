@@ -1,8 +1,7 @@
-"""What passes between the parts while a model works: ``Memory``, ``State``, ``Step``, ``Decoded``."""
+"""What passes between the parts while a model works: ``Memory``, ``DecoderState``, ``DecoderOutput``."""
 
-from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn, Self
 
 from torch import Tensor
 
@@ -13,72 +12,77 @@ CellState = tuple[Tensor, ...]
 """The tensors that a cell hands to its next step, rows first; the first of them is its output h."""
 
 
-@dataclass(frozen=True)
-class Memory:
-    """All that is fixed for a source, made once and shared by a sentence's beams.
+class NamedTensors(dict[str, Tensor]):
+    """Tensors by name, flat, all of them for the same rows."""
+
+    def select(self, rows: Tensor) -> Self:
+        """These rows of every tensor, in the given order."""
+        return type(self)({name: tensor.index_select(0, rows) for name, tensor in self.items()})
+
+
+class Memory(NamedTensors):
+    """Everything that is fixed once the source is known: computed once, shared by a sentence's beams.
 
     values: B S H, what attention reads: the encoder's states. A language model has S = 0.
-    mask: B S, True where the source is real.
-    keys: B first, what each attention of the decoder has prepared, by name.
+    mask: B S, True for real steps of the values.
     summary: B H, the whole source as one vector.
-    final: for every layer of a recurrent encoder, the state after its last step, directions side by side.
-    source: B S, the source's ids where it has any.
-    longest: how many tokens an answer can have, where the decoder knows no more positions; None: any number.
-    on_source: whether weights of attention are on the source; a decoder may attend to its own past instead.
+    final.N.NAME: the final state of layer N of a recurrent encoder, directions side by side.
+    source: B S, the source as it came in.
+
+    Beyond these, a decoder keeps whatever it can compute before the first step, such as projected keys.
     """
 
-    values: Tensor
-    mask: Tensor
-    keys: dict[str, Tensor] = field(default_factory=dict)
-    summary: Tensor | None = None
-    final: tuple[CellState, ...] | None = None
-    source: Tensor | None = None
-    longest: int | None = None
-    on_source: bool = True
+    def __len__(self) -> NoReturn:
+        """Refused: it could mean the tensors or the sentences."""
+        raise TypeError("len(memory) is ambiguous: use memory.rows for the number of sentences")
 
-    def __len__(self) -> int:
-        """The number of sentences."""
-        return len(self.mask)
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def mask(self) -> Tensor:
+        """True for real steps of the values."""
+        return self["mask"]
+
+    @property
+    def rows(self) -> int:
+        """B, the number of sentences; in an export it stays a variable."""
+        return self["mask"].shape[0]
 
     @cached_property
     def hiding(self) -> Tensor | None:
         """The mask, if it hides anything."""
-        return hiding(self.mask)
-
-    def select(self, sentences: Tensor) -> "Memory":
-        """The memory of some of the sentences, in the given order."""
-        return replace(
-            self,
-            values=self.values[sentences],
-            mask=self.mask[sentences],
-            keys={name: keys[sentences] for name, keys in self.keys.items()},
-            summary=None if self.summary is None else self.summary[sentences],
-            final=None if self.final is None else tuple(tuple(t[sentences] for t in s) for s in self.final),
-            source=None if self.source is None else self.source[sentences],
-        )
+        return hiding(self["mask"])
 
 
-class State(dict[str, Tensor]):
+class DecoderState(NamedTensors):
     """Where a decoder stands: tensors by name, rows first in every one."""
 
-    def select(self, rows: Tensor) -> "State":
-        """The state of some of the rows, in the given order."""
-        return State({name: tensor.index_select(0, rows) for name, tensor in self.items()})
 
+class DecoderOutput(NamedTuple):
+    """What a decoder gave for one step of R rows, or for all T steps of a target.
 
-class Step(NamedTuple):
-    """What one step gave: features R H, weights of attention R S (None without attention), the new state."""
-
-    features: Tensor
-    weights: Tensor | None
-    state: State
-
-
-class Decoded(NamedTuple):
-    """What a whole teacher-forced target gave: features B T H, weights of attention B T S."""
+    features: R H, or B T H.
+    attention: R S, or B T S: the attention weights; None without attention, or if they were not asked for.
+    state: after the last step.
+    """
 
     features: Tensor
-    weights: Tensor | None
+    attention: Tensor | None
+    state: DecoderState
+
+    def as_rows(self, start: int, stop: int) -> "DecoderOutput":
+        """Steps ``start`` to ``stop`` of a target as rows, adjacent for each sentence, as its beams are."""
+        attention = None if self.attention is None else self.attention[:, start:stop].flatten(0, 1)
+        return DecoderOutput(self.features[:, start:stop].flatten(0, 1), attention, DecoderState())
+
+
+class NextStep(NamedTuple):
+    """The log-probability of every next token R V, the attention weights R S or None, and the new state."""
+
+    log_probs: Tensor
+    attention: Tensor | None
+    state: DecoderState
 
 
 def by_sentence(rows_RX: Tensor, sentences: int) -> Tensor:

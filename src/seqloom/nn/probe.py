@@ -1,7 +1,7 @@
 """A probe sees every tensor worth looking at, and may put another in its place.
 
 A probe is a function ``probe(name, tensor) → tensor``, given per call. Names are paths: layers and directions are
-joined by dots, the step of a recurrence stands in brackets: ``encoder.0.backward[3].forget``. One that records
+joined by dots, and the step of a recurrence follows in brackets: ``encoder.0.backward.forget[3]``. One that records
 returns what it was given; one that intervenes returns something else. ``silent``, the default, does neither.
 """
 
@@ -18,7 +18,14 @@ def silent(name: str, tensor: Tensor) -> Tensor:
 
 
 def within(probe: Probe, place: str) -> Probe:
-    """``probe`` with ``place`` in front of all names it hears."""
+    """``probe`` with ``place`` before all names it sees."""
     if probe is silent:
         return silent
     return lambda name, tensor: probe(place + name, tensor)
+
+
+def at_step(probe: Probe, t: int) -> Probe:
+    """``probe`` with the number of a step after all names it sees."""
+    if probe is silent:
+        return silent
+    return lambda name, tensor: probe(f"{name}[{t}]", tensor)

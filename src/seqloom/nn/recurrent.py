@@ -12,7 +12,7 @@ from seqloom.nn.cells import Cell
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.memory import CellState
 from seqloom.nn.order import Order
-from seqloom.nn.probe import Probe, silent, within
+from seqloom.nn.probe import Probe, at_step, silent, within
 from seqloom.nn.unrolled import UnrolledCell, autocast_type
 from seqloom.registry import Count, Share, Spec, build
 
@@ -61,7 +61,7 @@ def _loop(
     unrolled, steps = UnrolledCell(cell, z_BSZ), range(z_BSZ.shape[1])
     h_S: list[Tensor] = [z_BSZ] * len(steps)
     for t in reversed(steps) if backward else steps:
-        h_S[t], new = unrolled.step(t, (), state, within(probe, f"[{t}]."))
+        h_S[t], new = unrolled.step(t, (), state, at_step(probe, t))
         if mask_S is not None:
             h_S[t] = h_S[t].masked_fill(~mask_S[t], 0.0)
             new = tuple(torch.where(mask_S[t], n, o) for n, o in zip(new, state, strict=True))
@@ -175,7 +175,7 @@ class Recurrent(nn.Module):
         starts = zip(*(part.chunk(D, -1) for part in state), strict=True)
         outputs, lasts = [], []
         for d, (direction, start) in enumerate(zip(self.directions, starts, strict=True)):
-            cell, place = cast(Cell, self.cells[n * D + d]), within(probe, f"{n}.{direction}")
+            cell, place = cast(Cell, self.cells[n * D + d]), within(probe, f"{n}.{direction}.")
             backward = direction == "backward"
             h_BSH, last = over_time(cell, (x_BSE,), start, mask=mask, backward=backward, probe=place)
             outputs.append(h_BSH)

@@ -5,13 +5,14 @@ table were found by trying, not by theory: what they reach is in ``docs/results.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
 from seqloom.config import WHOLE, Config, merge
 from seqloom.data.readers import Example
-from seqloom.errors import OptionError
+from seqloom.errors import OptionError, SeqloomError
+from seqloom.models.build import check_wiring
 from seqloom.models.describe import complete
 from seqloom.presets import load_preset
 from seqloom.registry import build, split
@@ -110,6 +111,20 @@ def check_model(config: Config) -> None:
     if described.get("model") == "language_model":
         raise OptionError("a language model has no source, and training wants pairs: choose an encoder–decoder")
     complete(described, size=1, dropout=0.0)
+    size = config.model.get("size")
+    sizes = dict.fromkeys(row.size // 8 for row in TABLE) if size is None else [size]  # small ones are built at once
+    problems = [_misfit(described, one) for one in sizes]
+    if all(problems):  # a size that suits the data may be one that fits
+        raise problems[-1]  # type: ignore[misc]
+
+
+def _misfit(described: Mapping[str, Any], size: int) -> SeqloomError | None:
+    """Why the parts of a model don't fit together at a size."""
+    try:
+        check_wiring(described, fields={"source": 8, "target": 8}, size=size)
+    except SeqloomError as error:
+        return error
+    return None
 
 
 def check_parts(config: Config) -> None:

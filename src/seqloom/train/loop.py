@@ -149,7 +149,7 @@ class Loop:
         for batch in portion.batches:
             loss = self.loss(batch.to(self.device), gold)
             (loss.total / portion.tokens).backward()  # type: ignore[no-untyped-call]
-            total, plain = total + float(loss.total.detach()), plain + float(loss.plain)
+            total, plain = total + float(loss.total.detach()), plain + float(loss.shown)
         norm = clip(self.network.parameters(), self.config.clip or math.inf)
         self._check(total / portion.tokens, norm)
         self.optimiser.step()

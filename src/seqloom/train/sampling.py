@@ -10,12 +10,11 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
-from torch import Tensor
 
-from seqloom.batch import Batch
+from seqloom.batch import Batch, shift
 from seqloom.errors import InputError
 from seqloom.models.base import Autoregressive
-from seqloom.nn.memory import Memory, Step
+from seqloom.nn.memory import DecoderOutput
 from seqloom.nn.outputs import Loss
 from seqloom.registry import Count, Natural, Share, register
 
@@ -143,28 +142,26 @@ def scheduled_loss(model: Autoregressive, batch: Batch, gold: float, *, feed: Fe
     """
     if gold == 1:
         return model.loss(batch)
-    if batch.target is None or batch.target_mask is None:
+    if batch.target is None:
         raise InputError("a loss needs a target, and this batch has none")
-    memory = model.prepare(batch)
-    state = model.start(memory)
-    true_BT = model.output.shift(batch.target, batch.target_mask)
-    own_BT = torch.rand(true_BT.shape, device=true_BT.device) >= gold
-    fed_B = true_BT[:, 0]  # before the first token there is nothing of the model's own
-    steps: list[Step] = []
+    memory = model.encode(batch)
+    state = model.initial_state(memory)
+    true_BT = shift(model.output.start(memory), batch.target)
+    own_BT = torch.rand(true_BT.shape[:2], device=true_BT.device) >= gold
+    fed_B = true_BT[:, 0]  # before the first step there is nothing of the model's own
+    steps: list[DecoderOutput] = []
     for t in range(true_BT.shape[1]):
         if t > 0:
-            fed_B = torch.where(own_BT[:, t], _own(model, steps[-1], memory, feed), true_BT[:, t])
+            with torch.no_grad():
+                drawn_B = model.output.sample(steps[-1], memory, temperature=float(feed == "sample"))
+            own_B = own_BT[:, t].view(-1, *[1] * (drawn_B.dim() - 1))
+            fed_B = torch.where(own_B, drawn_B, true_BT[:, t])
         steps.append(model.step(fed_B, state, memory))
         state = steps[-1].state
-    features_BTH = torch.stack([step.features for step in steps], 1)
-    weights = [step.weights for step in steps if step.weights is not None] if model.output.needs_weights else []
-    weights_BTS = torch.stack(weights, 1) if weights else None
-    return model.output.loss(features_BTH, weights_BTS, memory, batch.target, batch.target_mask)
-
-
-@torch.no_grad()
-def _own(model: Autoregressive, step: Step, memory: Memory, feed: Feed) -> Tensor:
-    """What the model itself would feed after a step, one token per row."""
-    if feed == "sample":
-        return model.output.sample(step, memory)
-    return model.output.log_probs(step, memory).argmax(-1)
+    weights = [step.attention for step in steps if step.attention is not None]
+    decoded = DecoderOutput(
+        torch.stack([step.features for step in steps], 1),
+        torch.stack(weights, 1) if weights and model.output.needs_attention else None,
+        state,
+    )
+    return model.output.loss(decoded, memory, batch.target)

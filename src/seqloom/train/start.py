@@ -124,8 +124,7 @@ def make_network(config: Config, prepared: Prepared) -> Autoregressive:
     torch.manual_seed(config.seed)
     network = build_model(
         config.model,
-        source_vocabulary=len(prepared.tokenizers.source),
-        target_vocabulary=len(prepared.tokenizers.target),
+        sizes={"source": len(prepared.tokenizers.source), "target": len(prepared.tokenizers.target)},
     )
     check_lengths(network, prepared)
     return network.to(device(config.train.device))
@@ -231,8 +230,8 @@ def _final(
     }
 
 
-def load_network(folder: RunFolder, config: Config, source_vocabulary: int, target_vocabulary: int) -> Autoregressive:
+def load_network(folder: RunFolder, config: Config, sizes: Mapping[str, int]) -> Autoregressive:
     """The trained network of a run."""
-    network = build_model(config.model, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+    network = build_model(config.model, sizes=sizes)
     put_weights(network, load_weights(folder.weights), folder.weights)
     return network.eval()

@@ -1,11 +1,12 @@
 """What a decoder is."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
 
 from seqloom.models.encoders.base import StateShape
-from seqloom.nn.memory import CellState, Decoded, Memory, State, Step
+from seqloom.nn.memory import DecoderOutput, DecoderState, Memory
 from seqloom.nn.probe import Probe, silent
 
 
@@ -30,6 +31,7 @@ class Decoder(nn.Module):
     reads: what of the memory it reads, of ``values`` and ``summary``.
     learns_first: whether it has a learned first state of its own.
     longest: how many tokens a target can have, END not counted; None: any number.
+    attends_to: what its attention weights are about; None: it shows none.
     input_deviation: the standard deviation that embeddings should begin with, to suit it.
     """
 
@@ -38,22 +40,23 @@ class Decoder(nn.Module):
     reads: frozenset[str] = frozenset()
     learns_first: bool = False
     longest: int | None = None
+    attends_to: Literal["source", "past"] | None = None
     input_deviation: float = 1.0
 
     def prepare(self, values_BSH: Tensor) -> dict[str, Tensor]:
-        """What this decoder's attentions can compute of the values before the first step, by name."""
+        """What can be computed from the values before the first step, by name, for the memory."""
         return {}
 
-    def start(self, memory: Memory, first: tuple[CellState, ...] | None) -> State:
+    def initial_state(self, memory: Memory, given: Mapping[str, Tensor] | None) -> DecoderState:
         """The state before the first step, with what a bridge gave."""
         raise NotImplementedError
 
-    def step(self, e_RE: Tensor, state: State, memory: Memory, *, probe: Probe = silent) -> Step:
+    def step(self, e_RE: Tensor, state: DecoderState, memory: Memory, *, probe: Probe = silent) -> DecoderOutput:
         """One step of every row; a sentence's rows share its memory."""
         raise NotImplementedError
 
     def forward(
-        self, e_BTE: Tensor, state: State, memory: Memory, *, weights: bool = False, probe: Probe = silent
-    ) -> Decoded:
-        """All steps of a target that is known; ``weights`` of attention, if asked for, where there are any."""
+        self, e_BTE: Tensor, state: DecoderState, memory: Memory, *, attention: bool = False, probe: Probe = silent
+    ) -> DecoderOutput:
+        """All steps of a known target; with the attention weights, if asked for, where there are any."""
         raise NotImplementedError

@@ -104,7 +104,7 @@ class LoopProducts(DirectProducts):
             *(UnrolledCell(cell, cell.bias_only(e_BTE), range(len(cell.input_sizes))) for cell in above),
         ]
         B, T, _ = e_BTE.shape
-        self.contexts = UnrolledContext(memory.values, T) if memory.keys else None
+        self.contexts = UnrolledContext(memory["values"], T) if "keys" in memory else None
         self.linear: UnrolledLinear | None = None
         if readout.linear is not None:
             weight, bias = readout.linear.weight, cast(Tensor | None, readout.linear.bias)
@@ -117,7 +117,7 @@ class LoopProducts(DirectProducts):
         return self.steps[n].step(self.t, (below, *more) if n else more, past, probe)
 
     def context(self, weights_BKS: Tensor, values_BSH: Tensor) -> Tensor:
-        if self.contexts is None or values_BSH is not self.memory.values:  # a past that grows in the loop
+        if self.contexts is None or values_BSH is not self.memory["values"]:  # a past that grows in the loop
             return super().context(weights_BKS, values_BSH)
         return self.contexts.step(self.t, weights_BKS)
 

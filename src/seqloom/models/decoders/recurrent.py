@@ -1,6 +1,6 @@
 """The recurrent decoder, with every wiring of the literature."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import torch
@@ -15,8 +15,8 @@ from seqloom.models.readouts import Readout
 from seqloom.nn.attention import Attention
 from seqloom.nn.cells import Cell
 from seqloom.nn.dropout import Dropout
-from seqloom.nn.memory import CellState, Decoded, Memory, State, Step, by_sentence, for_rows
-from seqloom.nn.probe import Probe, silent, within
+from seqloom.nn.memory import DecoderOutput, DecoderState, Memory, by_sentence, for_rows
+from seqloom.nn.probe import Probe, at_step, silent, within
 from seqloom.nn.recurrent import INPUT_DEVIATION, over_time
 from seqloom.registry import Count, Share, Spec, build, check, register, split
 
@@ -106,6 +106,7 @@ class RecurrentDecoder(Decoder):
         parts = cast(Cell, self.cells[0]).parts
         self.first = StateShape(split("cell", cell)[0], parts, layers, size)
         self.state_names = [[f"{n}.{part}" for part in parts] for n in range(layers)]
+        self.attends_to = wiring.attends_to
         self.initial = nn.ParameterList(
             nn.Parameter(torch.zeros(size)) for _ in range(layers * len(parts) if initial == "learned" else 0)
         )
@@ -115,7 +116,7 @@ class RecurrentDecoder(Decoder):
     def prepare(self, values_BSH: Tensor) -> dict[str, Tensor]:
         if self.attention is None or self.wiring.context == "past":
             return {}
-        keys = {"attention": self.attention.prepare(values_BSH)}
+        keys = {"keys": self.attention.prepare(values_BSH)}
         if self._folds and not torch.is_grad_enabled():
             keys["folded"] = FoldedProducts.fold(self.cells, self.readout, values_BSH, into_cell=self._into_cell)
         return keys
@@ -131,42 +132,39 @@ class RecurrentDecoder(Decoder):
             return False
         return self.wiring.into != "above" and (self._into_cell or self.readout.uses_context)
 
-    def start(self, memory: Memory, first: tuple[CellState, ...] | None) -> State:
-        B = memory.mask.shape[0]  # not len: in an export it must stay a variable
+    def initial_state(self, memory: Memory, given: Mapping[str, Tensor] | None) -> DecoderState:
+        B, like = memory.rows, memory["values"]
         names = [name for layer in self.state_names for name in layer]
-        if first is not None:
-            vectors = [tensor for layer in first for tensor in layer]
-        else:
-            own = list(self.initial) or [memory.values.new_zeros(self.size)] * len(names)
-            vectors = [vector.expand(B, -1) for vector in own]
-        state = State(zip(names, vectors, strict=True))
+        if given is None:
+            own = list(self.initial) or [like.new_zeros(self.size)] * len(names)
+            given = {name: vector.expand(B, -1) for name, vector in zip(names, own, strict=True)}
+        state = DecoderState({name: given[name] for name in names})
         if self.wiring.input_feeding:
-            state["fed"] = memory.values.new_zeros(B, self.output_size)
+            state["fed"] = like.new_zeros(B, self.output_size)
         if self.attention is not None:
             if self.wiring.context == "past":
-                state["past"] = memory.values.new_zeros(B, 0, self.size)
+                state["past"] = like.new_zeros(B, 0, self.size)
                 state["past_keys"] = self.attention.prepare(state["past"])
             if self.attention.score.static:
                 state["position"] = torch.zeros(B, dtype=torch.long, device=memory.mask.device)
         return state
 
-    def step(self, e_RE: Tensor, state: State, memory: Memory, *, probe: Probe = silent) -> Step:
+    def step(self, e_RE: Tensor, state: DecoderState, memory: Memory, *, probe: Probe = silent) -> DecoderOutput:
         products = DirectProducts(self.cells, self.readout)
-        if "folded" in memory.keys and not torch.is_grad_enabled():  # it has no gradient of the weights in it
-            folded_BSX = memory.keys["folded"]
-            products = FoldedProducts(self.cells, self.readout, folded_BSX, into_cell=self._into_cell)
+        if "folded" in memory and not torch.is_grad_enabled():  # it has no gradient of the weights in it
+            products = FoldedProducts(self.cells, self.readout, memory["folded"], into_cell=self._into_cell)
         wired, new = self._advance(e_RE, products, state, memory, probe)
         features_RH = self.dropout(products.readout(e_RE, wired.s, wired.context))
         if self.wiring.input_feeding:
             new["fed"] = features_RH
-        return Step(features_RH, wired.weights, new)
+        return DecoderOutput(features_RH, wired.weights, new)
 
     def forward(
-        self, e_BTE: Tensor, state: State, memory: Memory, *, weights: bool = False, probe: Probe = silent
-    ) -> Decoded:
+        self, e_BTE: Tensor, state: DecoderState, memory: Memory, *, attention: bool = False, probe: Probe = silent
+    ) -> DecoderOutput:
         run = self._one_by_one if self.wiring.sequential else self._at_once
         decoded = run(e_BTE, state, memory, probe)
-        return decoded if weights else Decoded(decoded.features, None)
+        return decoded if attention else decoded._replace(attention=None)
 
     def _wire(self, e: Tensor, fed: Sequence[Tensor], known: Known, layer: Layer, attend: Attend) -> Wired:
         """The wiring, said once for one step and for all: from the inputs, and the context if it is known already."""
@@ -182,37 +180,42 @@ class RecurrentDecoder(Decoder):
             context, weights = attend(s)
         return Wired(s, context, weights)
 
-    def _at_once(self, e_BTE: Tensor, state: State, memory: Memory, probe: Probe) -> Decoded:
+    def _at_once(self, e_BTE: Tensor, state: DecoderState, memory: Memory, probe: Probe) -> DecoderOutput:
         """All steps in parallel: each layer over the whole target, then the next."""
         T = e_BTE.shape[1]
         step_T = torch.arange(T, device=e_BTE.device)
+        new = DecoderState()
 
         def layer(n: int, below: Tensor, more: Sequence[Tensor]) -> Tensor:
             past = tuple(state[name] for name in self.state_names[n])
-            return over_time(cast(Cell, self.cells[n]), (below, *more), past, probe=within(probe, f".{n}"))[0]
+            h, last = over_time(cast(Cell, self.cells[n]), (below, *more), past, probe=within(probe, f"{n}."))
+            new.update(zip(self.state_names[n], last, strict=True))
+            return h
 
         def attend(s_BTH: Tensor) -> tuple[Tensor, Tensor]:
             assert self.attention is not None
             mask: Tensor | None
             if self.wiring.context == "past":
-                keys = torch.cat((state["past_keys"], self.attention.prepare(s_BTH)), 1)
-                values = torch.cat((state["past"], s_BTH), 1)
+                keys = new["past_keys"] = torch.cat((state["past_keys"], self.attention.prepare(s_BTH)), 1)
+                values = new["past"] = torch.cat((state["past"], s_BTH), 1)
                 before = state["past"].shape[1]
                 newest_T = step_T + before if self.wiring.include_current else step_T + before - 1
                 mask = (torch.arange(before + T, device=e_BTE.device) <= newest_T[:, None])[None]
             else:
-                keys, values, mask = memory.keys["attention"], memory.values, memory.hiding
+                keys, values, mask = memory["keys"], memory["values"], memory.hiding
             position_BT = state["position"][:, None] + step_T if "position" in state else None
-            weights = self.attention.weigh(s_BTH, keys, mask, position_BT=position_BT, probe=within(probe, "."))
+            if "position" in state:
+                new["position"] = state["position"] + T
+            weights = self.attention.weigh(s_BTH, keys, mask, position_BT=position_BT, probe=probe)
             return weights @ values, weights
 
         known = None
-        if self.wiring.context == "summary" and memory.summary is not None:
-            known = memory.summary[:, None].expand(-1, T, -1)
+        if self.wiring.context == "summary":
+            known = memory["summary"][:, None].expand(-1, T, -1)
         s, context, weights = self._wire(e_BTE, (), (known, None), layer, attend)
-        return Decoded(self.dropout(self.readout(e_BTE, s, context)), weights)
+        return DecoderOutput(self.dropout(self.readout(e_BTE, s, context)), weights, new)
 
-    def _one_by_one(self, e_BTE: Tensor, state: State, memory: Memory, probe: Probe) -> Decoded:
+    def _one_by_one(self, e_BTE: Tensor, state: DecoderState, memory: Memory, probe: Probe) -> DecoderOutput:
         """Step after step; only what depends on the step before is inside the loop."""
         products = LoopProducts(self.cells, self.readout, e_BTE, memory)
         steps: list[Wired] = []
@@ -221,7 +224,7 @@ class RecurrentDecoder(Decoder):
         noise = self.dropout.over_steps((*e_BTE.shape[:2], self.output_size), e_BTE) if fed else None
         for t, e_BE in enumerate(e_BTE.unbind(1)):
             products.t = t
-            wired, state = self._advance(e_BE, products, state, memory, probe, f"[{t}]")
+            wired, state = self._advance(e_BE, products, state, memory, at_step(probe, t))
             steps.append(wired)
             if self.wiring.input_feeding:
                 f_BH = products.readout(e_BE, wired.s, wired.context)
@@ -230,19 +233,19 @@ class RecurrentDecoder(Decoder):
         longest = state["past"].shape[1] if self.wiring.context == "past" else None
         weights = _stacked([step.weights for step in steps], longest)
         if features:
-            return Decoded(torch.stack(features, 1), weights)
+            return DecoderOutput(torch.stack(features, 1), weights, state)
         s, context = torch.stack([step.s for step in steps], 1), _stacked([step.context for step in steps])
-        return Decoded(self.dropout(self.readout(e_BTE, s, context)), weights)
+        return DecoderOutput(self.dropout(self.readout(e_BTE, s, context)), weights, state)
 
     def _advance(
-        self, e_RE: Tensor, products: DirectProducts, state: State, memory: Memory, probe: Probe, at: str = ""
-    ) -> tuple[Wired, State]:
-        """One step; ``at`` is its number in brackets, for the names that a probe hears."""
-        new = State()
+        self, e_RE: Tensor, products: DirectProducts, state: DecoderState, memory: Memory, probe: Probe
+    ) -> tuple[Wired, DecoderState]:
+        """One step."""
+        new = DecoderState()
 
         def layer(n: int, below: Tensor, more: Sequence[Tensor]) -> Tensor:
             past = tuple(state[name] for name in self.state_names[n])
-            h, parts = products.cell(n, below, more, past, within(probe, f".{n}{at}."))
+            h, parts = products.cell(n, below, more, past, within(probe, f"{n}."))
             new.update(zip(self.state_names[n], parts, strict=True))
             return h
 
@@ -256,18 +259,16 @@ class RecurrentDecoder(Decoder):
                 source = new if self.wiring.include_current else state
                 keys, values, mask = source["past_keys"], source["past"], None
             else:
-                keys, values, mask = memory.keys["attention"], memory.values, memory.hiding
+                keys, values, mask = memory["keys"], memory["values"], memory.hiding
             # A sentence's beams are to attention what the steps of its target are: queries of one memory.
             B = values.shape[0]
             position_BK = by_sentence(state["position"], B) if "position" in state else None
-            weights_BKS = self.attention.weigh(
-                by_sentence(s_RH, B), keys, mask, position_BT=position_BK, probe=within(probe, f"{at}.")
-            )
+            weights_BKS = self.attention.weigh(by_sentence(s_RH, B), keys, mask, position_BT=position_BK, probe=probe)
             return products.context(weights_BKS, values).flatten(0, 1), weights_BKS.flatten(0, 1)
 
         known: Known = (None, None)
-        if self.wiring.context == "summary" and memory.summary is not None:
-            known = for_rows(memory.summary, e_RE.shape[0]), None
+        if self.wiring.context == "summary":
+            known = for_rows(memory["summary"], e_RE.shape[0]), None
         elif self.wiring.context == "previous":
             known = attend(state[self.state_names[-1][0]])
         fed = (state["fed"],) if self.wiring.input_feeding else ()

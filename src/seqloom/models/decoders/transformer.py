@@ -1,12 +1,13 @@
 """The Transformer's decoder."""
 
+from collections.abc import Mapping
 from typing import cast
 
 from torch import Tensor, nn
 
 from seqloom.models.decoders.base import Decoder, Surroundings
 from seqloom.nn.dropout import Dropout
-from seqloom.nn.memory import CellState, Decoded, Memory, State, Step
+from seqloom.nn.memory import DecoderOutput, DecoderState, Memory
 from seqloom.nn.multihead import MultiHead
 from seqloom.nn.positions import Positions
 from seqloom.nn.probe import Probe, silent, within
@@ -60,6 +61,7 @@ class TransformerDecoder(Decoder):
         )
         self.has_source = surroundings.value_size is not None
         self.reads = frozenset({"values"} if self.has_source else ())
+        self.attends_to = "source" if self.has_source else None
         self.norm = nn.LayerNorm(size) if norm == "before" else nn.Identity()
 
     def prepare(self, values_BSH: Tensor) -> dict[str, Tensor]:
@@ -69,33 +71,30 @@ class TransformerDecoder(Decoder):
             keys[f"{n}.keys"], keys[f"{n}.values"] = attention.prepare(values_BSH)
         return keys
 
-    def start(self, memory: Memory, first: tuple[CellState, ...] | None) -> State:
-        nothing = memory.values.new_zeros(memory.mask.shape[0], self.heads, 0, self.output_size // self.heads)
-        return State({f"{n}.{name}": nothing for n in range(len(self.layers)) for name in ("keys", "values")})
+    def initial_state(self, memory: Memory, given: Mapping[str, Tensor] | None) -> DecoderState:
+        nothing = memory["values"].new_zeros(memory.rows, self.heads, 0, self.output_size // self.heads)
+        names = (f"{n}.{name}" for n in range(len(self.layers)) for name in ("keys", "values"))
+        return DecoderState(dict.fromkeys(names, nothing))
 
-    def step(self, e_RE: Tensor, state: State, memory: Memory, *, probe: Probe = silent) -> Step:
-        decoded, new = self._run(e_RE[:, None], state, memory, self.has_source, probe)
-        weights = None if decoded.weights is None else decoded.weights[:, 0]
-        return Step(decoded.features[:, 0], weights, new)
+    def step(self, e_RE: Tensor, state: DecoderState, memory: Memory, *, probe: Probe = silent) -> DecoderOutput:
+        decoded = self(e_RE[:, None], state, memory, attention=True, probe=probe)
+        attention = None if decoded.attention is None else decoded.attention[:, 0]
+        return DecoderOutput(decoded.features[:, 0], attention, decoded.state)
 
     def forward(
-        self, e_BTE: Tensor, state: State, memory: Memory, *, weights: bool = False, probe: Probe = silent
-    ) -> Decoded:
-        return self._run(e_BTE, state, memory, weights and self.has_source, probe)[0]
-
-    def _run(self, e_RTE: Tensor, past: State, memory: Memory, weights: bool, probe: Probe) -> tuple[Decoded, State]:
-        """T steps behind the ``past``."""
-        t = past["0.keys"].shape[2]
-        x = self.dropout(self.positions(self.adapt(e_RTE), t))
-        seen: Tensor | None = None
-        new = State()
+        self, e_BTE: Tensor, state: DecoderState, memory: Memory, *, attention: bool = False, probe: Probe = silent
+    ) -> DecoderOutput:
+        t = state["0.keys"].shape[2]
+        x = self.dropout(self.positions(self.adapt(e_BTE), t))
+        weights: Tensor | None = None
+        new = DecoderState()
         for n, layer in enumerate(self.layers):
             k, v = f"{n}.keys", f"{n}.values"
-            x, (new[k], new[v]), seen = layer(
+            x, (new[k], new[v]), weights = layer(
                 x,
-                (past[k], past[v]),
-                (memory.keys[k], memory.keys[v], memory.hiding) if self.has_source else None,
-                weights=weights and n == len(self.layers) - 1,
-                probe=within(probe, f".{n}."),
+                (state[k], state[v]),
+                (memory[k], memory[v], memory.hiding) if self.has_source else None,
+                weights=attention and self.has_source and n == len(self.layers) - 1,
+                probe=within(probe, f"{n}."),
             )
-        return Decoded(self.norm(x), seen), new
+        return DecoderOutput(self.norm(x), weights, new)

@@ -29,6 +29,11 @@ class Wiring:
         return self.context in ATTENDING
 
     @property
+    def attends_to(self) -> Literal["source", "past"] | None:
+        """What the attention weights are about."""
+        return None if not self.attends else "past" if self.context == "past" else "source"
+
+    @property
     def attends_after(self) -> bool:
         """Whether the query is this step's state, so that the context comes after it."""
         return self.context in ("current", "past")

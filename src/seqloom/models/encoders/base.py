@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
 
 
@@ -16,16 +15,21 @@ class StateShape(NamedTuple):
     layers: int
     size: int
 
+    @property
+    def names(self) -> list[str]:
+        """``LAYER.NAME`` of every tensor, layer by layer."""
+        return [f"{n}.{part}" for n in range(self.layers) for part in self.parts]
+
     def __str__(self) -> str:
         return f"{self.layers} × {self.cell} ({', '.join(self.parts)}) of width {self.size}"
 
 
 class Encoded(NamedTuple):
-    """A source in its context: values B S H, summary B H, and a recurrent encoder's last states."""
+    """A source in its context: values B S H, summary B H, a recurrent encoder's final states as ``LAYER.NAME``."""
 
     values: Tensor
     summary: Tensor
-    final: tuple[CellState, ...] | None
+    final: dict[str, Tensor]
 
 
 class Encoder(nn.Module):

@@ -27,6 +27,7 @@ class RecurrentEncoder(Encoder):
         direction only, which has just read the first word (Bahdanau et al. 2015); ``mean`` of all states.
     """
 
+    final: StateShape
     input_deviation = INPUT_DEVIATION
 
     def __init__(
@@ -71,8 +72,9 @@ class RecurrentEncoder(Encoder):
             )
 
     def forward(self, x_BSE: Tensor, mask_BS: Tensor, *, probe: Probe = silent) -> Encoded:
-        values_BSH, final = self.recurrent(x_BSE, mask_BS, probe=probe)
+        values_BSH, layers = self.recurrent(x_BSE, mask_BS, probe=probe)
+        final = dict(zip(self.final.names, (tensor for layer in layers for tensor in layer), strict=True))
         if self.summary == "mean":
             return Encoded(values_BSH, mean_of_real(values_BSH, mask_BS), final)
-        last_h = final[-1][0]
+        last_h = layers[-1][0]
         return Encoded(values_BSH, last_h[:, -self.summary_size :], final)

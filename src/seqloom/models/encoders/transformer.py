@@ -57,4 +57,4 @@ class TransformerEncoder(Encoder):
         for n, layer in enumerate(self.layers):
             x = layer(x, hiding_BS, within(probe, f"{n}."))
         values_BSH = self.norm(x)
-        return Encoded(values_BSH, mean_of_real(values_BSH, mask_BS), None)
+        return Encoded(values_BSH, mean_of_real(values_BSH, mask_BS), {})

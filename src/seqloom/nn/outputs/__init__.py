@@ -1,5 +1,5 @@
-"""Outputs: what goes out, and how it is judged."""
+"""Outputs: what comes out of a decoder, its loss, and how it is fed back."""
 
-from seqloom.nn.outputs.base import Loss, Output
+from seqloom.nn.outputs.base import Categorical, Loss, Output
 
-__all__ = ["Loss", "Output"]
+__all__ = ["Categorical", "Loss", "Output"]

@@ -5,18 +5,22 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seqloom.nn.memory import Memory, Step
+from seqloom.batch import Padded
+from seqloom.nn.memory import DecoderOutput, Memory
 
 
 class Loss(NamedTuple):
-    """A loss summed over what is real, and over how many: kept apart, so that sums of batches stay exact.
+    """A loss summed over the real steps, and how many they are: kept apart, so that sums over batches stay exact.
 
-    plain: −Σ log p of what is right, where training smooths its targets: what a perplexity is made of; no gradient.
+    total: what is trained.
+    steps: how many real steps it is summed over.
+    shown: the loss to show to people, summed over the same steps: without label smoothing or other terms that only
+        help training. It has no gradient.
     """
 
     total: Tensor
     steps: Tensor
-    plain: Tensor
+    shown: Tensor
 
     @property
     def mean(self) -> Tensor:
@@ -25,7 +29,7 @@ class Loss(NamedTuple):
 
 
 class Output(nn.Module):
-    """What comes out of a decoder, how it is judged, and how it goes in again.
+    """What comes out of a decoder, its loss, and how it is fed back.
 
     A decoder is made for what an output feeds it, and an output reads what the decoder gives: so an output is made
     first, with its ``input_size``, and attached to the decoder's features afterwards.
@@ -35,8 +39,8 @@ class Output(nn.Module):
 
     input_size: int
 
-    needs_weights: ClassVar[bool] = False
-    """Whether ``loss`` and ``log_probs`` read the weights of attention."""
+    needs_attention: ClassVar[bool] = False
+    """Whether ``loss`` and ``log_probs`` read the attention weights."""
 
     def attach(self, feature_size: int, fed_deviation: float) -> None:
         """Make what reads features of this size, and have what is fed, where it is learned, begin with a standard
@@ -44,28 +48,51 @@ class Output(nn.Module):
         """
         raise NotImplementedError
 
-    def shift(self, target_BT: Tensor, mask_BT: Tensor) -> Tensor:
-        """What is fed for a known target: the start, then each step's predecessor."""
-        raise NotImplementedError
-
     def start(self, memory: Memory) -> Tensor:
-        """What is fed before anything is known, one per sentence."""
+        """What is fed at the first step, one per sentence."""
         raise NotImplementedError
 
     def feed(self, value: Tensor) -> Tensor:
-        """A value as the decoder's next input."""
+        """Values as the decoder's next inputs."""
         raise NotImplementedError
 
-    def loss(
-        self, features_BTH: Tensor, weights_BTS: Tensor | None, memory: Memory, target: Tensor, mask_BT: Tensor
-    ) -> Loss:
-        """How far the features are from the target, over its real steps."""
+    def loss(self, decoded: DecoderOutput, memory: Memory, target: Padded) -> Loss:
+        """How far the features B T H are from the target, over its real steps."""
         raise NotImplementedError
 
-    def log_probs(self, step: Step, memory: Memory) -> Tensor:
-        """The log-probability of every next value, R V."""
+    def sample(
+        self,
+        decoded: DecoderOutput,
+        memory: Memory,
+        *,
+        temperature: float = 1.0,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """One value per row, drawn from the model's distribution; at temperature 0, its mode."""
         raise NotImplementedError
 
-    def sample(self, step: Step, memory: Memory, generator: torch.Generator | None = None) -> Tensor:
-        """One value per row, drawn from the model's distribution."""
+    def ended(self, value: Tensor) -> Tensor | None:
+        """Which rows end with these values; None: only the length ends a sequence."""
+        return None
+
+
+class Categorical(Output):
+    """An output that chooses one of finitely many tokens: what every search works on."""
+
+    def log_probs(self, decoded: DecoderOutput, memory: Memory) -> Tensor:
+        """The log-probability of every next token, R V; a fresh tensor. V may exceed the vocabulary (copying)."""
         raise NotImplementedError
+
+    def sample(
+        self,
+        decoded: DecoderOutput,
+        memory: Memory,
+        *,
+        temperature: float = 1.0,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        log_probs_RV = self.log_probs(decoded, memory)
+        if temperature == 0:
+            return log_probs_RV.argmax(-1)
+        probs_RV = torch.softmax(log_probs_RV / temperature, -1)
+        return torch.multinomial(probs_RV, 1, generator=generator).squeeze(1)

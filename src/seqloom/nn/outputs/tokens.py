@@ -6,17 +6,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seqloom.batch import PAD, START
+from seqloom.batch import END, START, Padded
 from seqloom.errors import OptionError, SizeError
 from seqloom.nn.embedding import Deviation, Embedded, Embedding, outside_vocabulary
-from seqloom.nn.memory import Memory, Step
-from seqloom.nn.outputs.base import Loss, Output
+from seqloom.nn.memory import DecoderOutput, Memory
+from seqloom.nn.outputs.base import Categorical, Loss
 from seqloom.nn.outputs.cross_entropy import linear_cross_entropy
 from seqloom.registry import Count, Share, register
 
 
 @register("output", "tokens")
-class TokenOutput(Output):
+class TokenOutput(Categorical):
     """Tokens by a softmax over the vocabulary, judged by cross-entropy.
 
         p_t = softmax(W f_t + b)
@@ -79,41 +79,28 @@ class TokenOutput(Output):
         """W f + b."""
         return F.linear(features, self.output_weight, self.bias)
 
-    def shift(self, target_BT: Tensor, mask_BT: Tensor) -> Tensor:
-        return shifted(target_BT, mask_BT)
-
     def start(self, memory: Memory) -> Tensor:
-        return torch.full((len(memory),), START, device=memory.mask.device)
+        return torch.full((memory.rows,), START, device=memory.mask.device)
 
     def feed(self, value: Tensor) -> Tensor:
         return self.embedded(value, self.embedding)  # type: ignore[no-any-return]
 
-    def loss(
-        self, features_BTH: Tensor, weights_BTS: Tensor | None, memory: Memory, target: Tensor, mask_BT: Tensor
-    ) -> Loss:
-        real = mask_BT.flatten().nonzero().squeeze(1)  # logits are the dearest product: only for what counts
-        features_XH = features_BTH.flatten(0, 1).index_select(0, real)
-        target_X = target.flatten().index_select(0, real)
+    def ended(self, value: Tensor) -> Tensor:
+        return value == END
+
+    def loss(self, decoded: DecoderOutput, memory: Memory, target: Padded) -> Loss:
+        real = target.mask.flatten().nonzero().squeeze(1)  # logits are the largest product: only for real steps
+        features_XH = decoded.features.flatten(0, 1).index_select(0, real)
+        target_X = target.values.flatten().index_select(0, real)
         smoothing = self.label_smoothing if self.training else 0.0  # what is evaluated is the model, not its training
         try:
-            total, plain = linear_cross_entropy(features_XH, self.output_weight, self.bias, target_X, smoothing)
+            total, shown = linear_cross_entropy(features_XH, self.output_weight, self.bias, target_X, smoothing)
         except (IndexError, RuntimeError):
             if target_X.min() >= 0 and target_X.max() < len(self.bias):
                 raise
             raise outside_vocabulary(target_X, len(self.bias)) from None
-        return Loss(total, mask_BT.sum(), plain)
+        return Loss(total, target.mask.sum(), shown)
 
-    def log_probs(self, step: Step, memory: Memory) -> Tensor:
-        z_RV = self.logits(step.features)
+    def log_probs(self, decoded: DecoderOutput, memory: Memory) -> Tensor:
+        z_RV = self.logits(decoded.features)
         return torch.log_softmax(z_RV, -1, out=None if z_RV.requires_grad else z_RV)
-
-    def sample(self, step: Step, memory: Memory, generator: torch.Generator | None = None) -> Tensor:
-        probs_RV = torch.softmax(self.logits(step.features), -1)
-        return torch.multinomial(probs_RV, 1, generator=generator).squeeze(1)
-
-
-def shifted(target_BT: Tensor, mask_BT: Tensor) -> Tensor:
-    """What is fed for a known target: START, then every token but the last."""
-    # The last real token of every row is END, and nothing is fed after that: so it is never fed at all.
-    before = target_BT[:, :-1].masked_fill(~mask_BT[:, 1:], PAD)
-    return F.pad(before, (1, 0), value=START)

@@ -1,14 +1,13 @@
 """Tokens in."""
 
-from torch import Tensor
-
+from seqloom.batch import Padded
+from seqloom.nn.embedders.base import Embedder
 from seqloom.nn.embedding import Deviation, Embedded, Embedding
-from seqloom.nn.sources.base import Source
 from seqloom.registry import Count, Share, register
 
 
-@register("source", "tokens")
-class TokenSource(Source):
+@register("embedder", "tokens")
+class TokenEmbedder(Embedder):
     """Tokens by an embedding: one learned vector per symbol of the vocabulary.
 
     vocabulary: how many symbols there are.
@@ -40,5 +39,5 @@ class TokenSource(Source):
     def begin_with(self, deviation: float) -> None:
         self.embedded.begin_with(deviation, self.output_size)
 
-    def forward(self, source: Tensor) -> Tensor:
-        return self.embedded(source, self.embedding)  # type: ignore[no-any-return]
+    def forward(self, given: Padded) -> Padded:
+        return Padded(self.embedded(given.values, self.embedding), given.mask)
