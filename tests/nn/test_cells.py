@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from seqloom.errors import OptionError, UnknownNameError
+from seqloom.nn.recurrent import Recurrent
 from seqloom.registry import build, parts
 from tests.nn.helpers import (
     CELLS,
@@ -314,3 +315,8 @@ def test_inputs_that_are_as_wide_as_the_state_together_enter_bare(name):
     torch.testing.assert_close(parts(z, (h,))[0], joined(joined.project(x), (h,))[0])
     weight = torch.cat([parts.block_weight(0), parts.block_weight(1)], 1)
     torch.testing.assert_close(weight, joined.block_weight(0))
+
+
+def test_a_forget_bias_without_a_forget_gate_is_refused():
+    with pytest.raises(OptionError, match="forget_bias has no use"):
+        Recurrent(3, 4, cell={"name": "lstm", "forget_gate": False, "forget_bias": 0.0})
