@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from seqloom.config import Config, make_config, merge, nested
+from seqloom.config import Config, make_config
 from seqloom.data.readers import Example, Files, read
 from seqloom.data.tokenizers import Tokenizers
 from seqloom.decode import Search
 from seqloom.decode.ensemble import Ensemble
 from seqloom.errors import InputError, OptionError, SeqloomError, unknown
+from seqloom.merge import by_path
 from seqloom.metrics import Answers, Comparison, Metric, Report, compare, evaluate
 from seqloom.nn.layout import for_few_rows
 from seqloom.predictor import Answer, Constraints, Predictor, Score
@@ -270,11 +271,8 @@ def fit(
 
     Ctrl-C (or SIGTERM) ends the present update, saves what is kept in ``out``, and raises ``KeyboardInterrupt``.
     """
-    by_path: dict[str, Any] = {}
-    for path, value in (settings or {}).items():
-        by_path = merge(by_path, nested(path, value))
     model = {k: v for k, v in (("preset", preset), ("size", size)) if v is not None}
-    config = make_config({"model": model, "data": {"task": task}}, by_path)
+    config = make_config({"model": model, "data": {"task": task}}, by_path(settings or {}))
     display = display or (Display() if quiet else display_for())
     try:
         with tempfile.TemporaryDirectory() as temporary:

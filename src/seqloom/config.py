@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from seqloom.errors import OptionError, unknown
+from seqloom.merge import by_path, merge
 from seqloom.registry import Count, Natural, Share
 
 PartSpec = str | dict[str, Any]
@@ -150,23 +151,6 @@ def _rest_of_train(train: Mapping[str, Any], said: set[str]) -> Mapping[str, Any
     return {key: value for key, value in train.items() if key not in LIMITS} if said & LIMITS else train
 
 
-def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Two nested mappings as one. A part named anew loses the options that were set for the old one."""
-    merged = dict(below)
-    for key, value in above.items():
-        there = merged.get(key)
-        if isinstance(value, Mapping):
-            base = there if isinstance(there, Mapping) else {} if there is None else {"name": there}
-            if "name" in value and value["name"] != base.get("name", value["name"]):
-                base = {}
-            merged[key] = merge(base, value)
-        elif isinstance(there, Mapping) and isinstance(value, str) and there.get("name", value) == value:
-            merged[key] = {**there, "name": value}  # the same part, by name alone: what was set for it stays
-        else:
-            merged[key] = value
-    return merged
-
-
 def read_config(path: Path) -> dict[str, Any]:
     """A configuration file as a mapping."""
     try:
@@ -193,15 +177,8 @@ def settings(assignments: Iterable[str]) -> dict[str, Any]:
             value = YAML(typ="safe").load(text)
         except YAMLError:
             raise OptionError(f"--set {path}: {text!r} is not a value in YAML") from None
-        merged = merge(merged, nested(path, value))
+        merged = merge(merged, by_path({path: value}))
     return merged
-
-
-def nested(path: str, value: Any) -> dict[str, Any]:
-    """``a.b`` and a value as nested mappings."""
-    for key in reversed(path.split(".")):
-        value = {key: value}
-    return dict(value)
 
 
 def to_yaml(value: Any, *, on_one_line: bool = False) -> str:

@@ -3,9 +3,12 @@
 import pytest
 
 from seqloom import build_model, preset_names
+from seqloom.config import make_config
+from seqloom.merge import by_path
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.multihead import MultiHead
 from seqloom.presets import load_preset
+from seqloom.train.defaults import model_described
 
 
 def dropouts(preset: str, **options) -> dict[str, float]:
@@ -50,3 +53,22 @@ def test_a_setting_of_a_part_that_the_description_leaves_out():
     made = build_model({}, sizes={"source": 9, "target": 9}, size=6, settings=settings)
     assert made.output.tied
     assert made.source.reverse
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"decoder.attention": {"normaliser": "closest"}},
+        {"decoder.attention.normaliser": "closest"},
+        {"decoder": {"attention": {"normaliser": "closest"}}},
+        {"decoder": "recurrent", "decoder.attention.normaliser": "closest"},
+    ],
+)
+def test_settings_are_merged_as_in_a_configuration(settings):
+    """A mapping once replaced all that a preset says of a part: here that attention is additive."""
+    made = build_model("bahdanau", sizes={"source": 9, "target": 9}, size=6, settings=settings)
+    described = model_described(make_config({"model": {"preset": "bahdanau"}}, {"model": by_path(settings)}))
+    expected = build_model(described, sizes={"source": 9, "target": 9}, size=6)
+    assert str(made) == str(expected)
+    assert "Additive" in str(made)
+    assert "Closest" in str(made)

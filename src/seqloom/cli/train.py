@@ -26,8 +26,9 @@ def train(
 ) -> None:
     """Train a model."""
     from seqloom.cli.values import parsed
-    from seqloom.config import make_config, merge, read_config, settings
+    from seqloom.config import make_config, read_config, settings
     from seqloom.errors import OptionError
+    from seqloom.merge import merge
     from seqloom.registry import import_file
     from seqloom.train.display import display_for
     from seqloom.train.start import resume as go_on
