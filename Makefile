@@ -27,8 +27,9 @@ lint: $(READY)
 types: $(READY)
 	$(BIN)/mypy
 
+# Two processes of one thread each; worksteal keeps the tests of a file together, and with them what they share.
 unit: $(READY)
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 format: $(READY)
 	$(BIN)/ruff check --fix

@@ -13,7 +13,12 @@ from seqloom.train.display import Display
 from seqloom.train.start import resume
 from tests.train.small import PAIRS
 
-SETTINGS = {"train.epochs": 60, "train.optimiser.rate": 0.01, "train.evaluate_every": 100}
+SETTINGS = {
+    "train.epochs": 30,
+    "train.batch_sentences": 10,
+    "train.optimiser.rate": 0.01,
+    "train.evaluate_every": 100,
+}
 PLAIN = [(e.source, e.target) for e in PAIRS]
 
 

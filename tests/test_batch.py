@@ -92,3 +92,11 @@ def test_a_batch_moves_to_another_device():
     moved = Batch.of([[3], [4, 5]], [[5, 6], [7]]).to("meta")
     assert all(tensor.is_meta for field in moved.fields.values() for tensor in field)
     assert Batch.of([[3]]).to("meta").source is None
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("pattern", [[False, True, True], [True, False, True]], ids=["before", "between"])
+def test_padding_that_is_not_at_the_end_is_refused(side, pattern):
+    ids, mask = torch.full((1, 3), 4), torch.tensor([pattern])
+    with pytest.raises(InputError, match=f"end of a row, and the {side}"):
+        Batch({side: Padded(ids, mask)})

@@ -2,8 +2,9 @@
 
 import pytest
 
-from seqloom.config import Config, make_config, merge, read_config, settings, to_yaml
+from seqloom.config import Config, make_config, read_config, settings, to_yaml
 from seqloom.errors import OptionError
+from seqloom.merge import merge
 
 
 def test_later_layers_go_on_top():
@@ -68,21 +69,6 @@ def test_a_limit_that_is_said_later_stands_for_both(said, limits):
 def test_settings_are_yaml_by_path():
     parsed = settings(["a.b=1", "a.c=[x, 2.5]", "d=null", "e=text"])
     assert parsed == {"a": {"b": 1, "c": ["x", 2.5]}, "d": None, "e": "text"}
-
-
-@pytest.mark.parametrize(
-    ("below", "above", "merged"),
-    [
-        ({"p": "lstm"}, {"p": {"bias": 0}}, {"p": {"name": "lstm", "bias": 0}}),
-        ({"p": {"name": "lstm", "bias": 0}}, {"p": "lstm"}, {"p": {"name": "lstm", "bias": 0}}),
-        ({"p": {"name": "lstm", "bias": 0}}, {"p": "gru"}, {"p": "gru"}),
-        ({"p": {"name": "lstm", "bias": 0}}, {"p": {"name": "gru", "z": 1}}, {"p": {"name": "gru", "z": 1}}),
-        ({"p": {"rate": 1}}, {"p": "adam"}, {"p": {"rate": 1, "name": "adam"}}),
-        ({"p": {"rate": 1}}, {"p": None}, {"p": None}),
-    ],
-)
-def test_a_part_named_anew_loses_the_old_ones_options(below, above, merged):
-    assert merge(below, above) == merged
 
 
 @pytest.mark.parametrize(

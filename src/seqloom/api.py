@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
-from seqloom.config import Config, make_config, merge, nested
+from seqloom.config import Config, make_config
 from seqloom.data.readers import Example, Files, read
 from seqloom.data.tokenizers import Tokenizers
 from seqloom.decode import Search
 from seqloom.decode.ensemble import Ensemble
 from seqloom.errors import InputError, OptionError, SeqloomError, unknown
+from seqloom.merge import by_path
 from seqloom.metrics import Answers, Comparison, Metric, Report, compare, evaluate
 from seqloom.nn.layout import for_few_rows
 from seqloom.predictor import Answer, Constraints, Predictor, Score
@@ -92,9 +93,12 @@ class Model:
             raise InputError("a text and a list make no pairs: give two texts, or two lists")
         return self.predictor.scores(list(sources), list(targets))
 
-    def answer_data(self, data: Data, *, search: Spec | None = None, **options: Any) -> Answers:
-        """The model's answers to data with references: what metrics are computed from."""
-        examples = [e for e in examples_of(data) if e.source.strip() and e.target.strip()]  # as files are read
+    def answer_data(
+        self, data: Data | None = None, *, task: Spec | None = None, search: Spec | None = None, **options: Any
+    ) -> Answers:
+        """The model's answers to data with references, or to a task's test set: what metrics are computed from."""
+        given = test_examples(data, task)
+        examples = [e for e in given if e.source.strip() and e.target.strip()]  # as files are read
         if not examples:
             raise InputError("there is nothing to evaluate on: the data holds no pair")
         references = [(e.target, *e.references) for e in examples]
@@ -105,28 +109,34 @@ class Model:
 
     def evaluate(
         self,
-        data: Data,
+        data: Data | None = None,
         *,
+        task: Spec | None = None,
         metrics: Sequence[Spec] | None = None,
         search: Spec | None = None,
         bootstrap: int = 1000,
         **options: Any,
     ) -> Report:
-        """How good the answers to some data are: each metric with its interval, and by the source's length."""
-        return evaluate(self.answer_data(data, search=search, **options), self.metrics(metrics), bootstrap=bootstrap)
+        """How good the answers to some data are: each metric with its interval, and by the source's length.
+
+        task: evaluate on the test set of this task instead of data.
+        """
+        answers = self.answer_data(data, task=task, search=search, **options)
+        return evaluate(answers, self.metrics(metrics, task=task), bootstrap=bootstrap)
 
     def compare(
         self,
         other: "Model",
-        data: Data,
+        data: Data | None = None,
         *,
+        task: Spec | None = None,
         metrics: Sequence[Spec] | None = None,
         search: Spec | None = None,
         **options: Any,
     ) -> Comparison:
-        """This model against another on the same data, with a paired test of significance."""
-        examples = examples_of(data)  # once: it may be a pipe
-        judged = self.metrics(metrics, other)
+        """This model against another on the same data, with a paired test of significance; task: as in evaluate."""
+        examples = test_examples(data, task)  # once: it may be a pipe
+        judged = self.metrics(metrics, other, task=task)
         if not self.tokenizers.target.same_tokens(other.tokenizers.target):
             counting = [metric.name for metric in judged if metric.needs == "model"]
             if metrics is not None and counting:
@@ -138,15 +148,17 @@ class Model:
         ours, theirs = (model.answer_data(examples, search=search, **options) for model in (self, other))
         return compare(ours, theirs, judged)
 
-    def metrics(self, specs: Sequence[Spec] | None, *others: "Model") -> list[Metric]:
-        """Metrics by name; by default those that suit the target's kind of text, and the kinds of ``others``."""
+    def metrics(self, specs: Sequence[Spec] | None, *others: "Model", task: Spec | None = None) -> list[Metric]:
+        """Metrics by name; by default the task's, and those that suit the target's kind of text and of ``others``."""
         targets = [model.tokenizers.target for model in (self, *others)]
         usual = [name for target in targets for name in USUAL.get(target.spec["name"], ("bleu", "chrf", "ter"))]
         asked_of_models = ["token_accuracy", "perplexity"]
         if not all(model.predictor.scores_targets for model in (self, *others)):
             asked_of_models = []
         names = dict.fromkeys([*usual, "exact", *asked_of_models])
-        return [build("metric", spec) for spec in specs or [fitting(name, *targets) for name in names]]
+        by_task = [] if task is None else [find("task", split("task", task)[0]).metric]  # type: ignore[attr-defined]
+        names = {name: None for name in names if name not in [split("metric", spec)[0] for spec in by_task]}
+        return [build("metric", spec) for spec in specs or [*by_task, *(fitting(name, *targets) for name in names)]]
 
     def asked(self, search: Spec | None, options: Mapping[str, Any]) -> tuple[Search, Constraints | None]:
         """How answers are to be found: the search, by default the configuration's, and constraints if there are any.
@@ -237,8 +249,9 @@ def _load(folder: Folder, device: str, engine: str | None) -> Model:
 
 
 def fit(
-    pairs: Pairs,
+    pairs: Pairs | None = None,
     *,
+    task: Spec | None = None,
     dev: Pairs | None = None,
     preset: str | None = None,
     size: int | None = None,
@@ -247,8 +260,9 @@ def fit(
     quiet: bool = False,
     display: Display | None = None,
 ) -> Model:
-    """Train a model on pairs of source and target.
+    """Train a model on pairs of source and target, or on a task.
 
+    task: by name or with options, ``{"name": "dates", "train": 5000}``; its tokenizers and metric are the defaults.
     dev: what to judge by; by default a part of the pairs is held out.
     preset, size: of the model; by default what suits the amount of data.
     settings: anything else of a configuration, by path: ``{"train.epochs": 10, "model.encoder.layers": 2}``.
@@ -257,11 +271,8 @@ def fit(
 
     Ctrl-C (or SIGTERM) ends the present update, saves what is kept in ``out``, and raises ``KeyboardInterrupt``.
     """
-    by_path: dict[str, Any] = {}
-    for path, value in (settings or {}).items():
-        by_path = merge(by_path, nested(path, value))
     model = {k: v for k, v in (("preset", preset), ("size", size)) if v is not None}
-    config = make_config({"model": model}, by_path)
+    config = make_config({"model": model, "data": {"task": task}}, by_path(settings or {}))
     display = display or (Display() if quiet else display_for())
     try:
         with tempfile.TemporaryDirectory() as temporary:
@@ -269,7 +280,7 @@ def fit(
                 config,
                 Path(out) if out is not None else Path(temporary) / "run",
                 display=display,
-                train_examples=examples_of(pairs),
+                train_examples=None if pairs is None else examples_of(pairs),
                 dev_examples=None if dev is None else examples_of(dev),
                 command="seqloom.fit(…)",
             )
@@ -279,6 +290,13 @@ def fit(
             return load(folder.path)
     finally:
         display.close()
+
+
+def test_examples(data: Data | None, task: Spec | None) -> list[Example]:
+    """The examples to evaluate on: some data, or the test set of a task."""
+    if (data is None) == (task is None):
+        raise OptionError("give either data or a task to evaluate on")
+    return examples_of(build("task", task).test if data is None else data)  # type: ignore[arg-type]
 
 
 def examples_of(data: Data) -> list[Example]:

@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from seqloom.errors import OptionError, unknown
+from seqloom.merge import by_path, merge
 from seqloom.registry import Count, Natural, Share
 
 PartSpec = str | dict[str, Any]
@@ -24,6 +25,8 @@ WHOLE = {"size", "dropout"}
 """What is said of a whole model, for all its parts."""
 LIMITS = {"updates", "epochs"}
 """Where training ends, in either unit."""
+FILES = {"train", "dev", "format", "columns", "header"}
+"""Which files are read, and how; a task has none."""
 
 
 class Section(BaseModel):
@@ -40,6 +43,7 @@ def option(default: Any, description: str) -> Any:
 class DataConfig(Section):
     """Where the pairs are, and how text becomes tokens."""
 
+    task: PartSpec | None = option(None, "a task to train on instead of files (seqloom tasks)")
     train: list[str] | None = option(None, "one file of pairs, line-aligned files, or a prepared folder")
     dev: list[str] | None = option(None, "the same, to judge by; null: a part of train is held out")
     format: Literal["lines", "tsv", "jsonl", "parquet"] | None = option(None, "null: from the name")
@@ -114,7 +118,7 @@ def make_config(*layers: Mapping[str, Any]) -> Config:
 def overruled(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """What is ``below`` without all that would keep from working what is said ``above`` by another name."""
     kept = dict(below)
-    for section, rest in (("model", _rest_of_model), ("train", _rest_of_train)):
+    for section, rest in (("model", _rest_of_model), ("data", _rest_of_data), ("train", _rest_of_train)):
         there, said = below.get(section), above.get(section)
         if isinstance(there, Mapping) and isinstance(said, Mapping):
             kept[section] = rest(there, {key for key, value in said.items() if value is not None})
@@ -137,26 +141,15 @@ def _rest_of_model(model: Mapping[str, Any], said: set[str]) -> Mapping[str, Any
     }
 
 
+def _rest_of_data(data: Mapping[str, Any], said: set[str]) -> Mapping[str, Any]:
+    """A task replaces files, and files to train on replace a task."""
+    gone = (FILES if "task" in said else set()) | ({"task"} if "train" in said else set())
+    return {key: value for key, value in data.items() if key not in gone}
+
+
 def _rest_of_train(train: Mapping[str, Any], said: set[str]) -> Mapping[str, Any]:
     """A limit stands for both: a run's configuration has both, and the old one of the other kind would still hold."""
     return {key: value for key, value in train.items() if key not in LIMITS} if said & LIMITS else train
-
-
-def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Two nested mappings as one. A part named anew loses the options that were set for the old one."""
-    merged = dict(below)
-    for key, value in above.items():
-        there = merged.get(key)
-        if isinstance(value, Mapping):
-            base = there if isinstance(there, Mapping) else {} if there is None else {"name": there}
-            if "name" in value and value["name"] != base.get("name", value["name"]):
-                base = {}
-            merged[key] = merge(base, value)
-        elif isinstance(there, Mapping) and isinstance(value, str) and there.get("name", value) == value:
-            merged[key] = {**there, "name": value}  # the same part, by name alone: what was set for it stays
-        else:
-            merged[key] = value
-    return merged
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -185,15 +178,8 @@ def settings(assignments: Iterable[str]) -> dict[str, Any]:
             value = YAML(typ="safe").load(text)
         except YAMLError:
             raise OptionError(f"--set {path}: {text!r} is not a value in YAML") from None
-        merged = merge(merged, nested(path, value))
+        merged = merge(merged, by_path({path: value}))
     return merged
-
-
-def nested(path: str, value: Any) -> dict[str, Any]:
-    """``a.b`` and a value as nested mappings."""
-    for key in reversed(path.split(".")):
-        value = {key: value}
-    return dict(value)
 
 
 def to_yaml(value: Any, *, on_one_line: bool = False) -> str:

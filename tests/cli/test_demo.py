@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from seqloom.cli import app
-from seqloom.config import merge
+from seqloom.merge import merge
 from seqloom.train.display import PlainDisplay
 
 

@@ -3,9 +3,12 @@
 import pytest
 
 from seqloom import build_model, preset_names
+from seqloom.config import make_config
+from seqloom.merge import by_path
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.multihead import MultiHead
 from seqloom.presets import load_preset
+from seqloom.train.defaults import model_described
 
 
 def dropouts(preset: str, **options) -> dict[str, float]:
@@ -35,3 +38,37 @@ def test_where_none_is_said_each_part_keeps_its_own():
     assert set(dropouts("luong").values()) == {0.0}
     by_part = {path.split(".")[0]: p for path, p in dropouts("transformer").items()}
     assert by_part == {"source": 0.0, "encoder": 0.1, "decoder": 0.1, "output": 0.0}
+
+
+@pytest.mark.parametrize("model", ["encoder_decoder", "language_model"])
+def test_size_reaches_the_parts_that_a_description_leaves_out(model):
+    made = build_model({"model": model}, sizes={"source": 9, "target": 9}, size=6)
+    assert made.output.input_size == made.decoder.size == 6
+    if model == "encoder_decoder":
+        assert made.source.output_size == made.encoder.output_size == 6
+
+
+def test_a_setting_of_a_part_that_the_description_leaves_out():
+    settings = {"output.tied": True, "source.reverse": True}
+    made = build_model({}, sizes={"source": 9, "target": 9}, size=6, settings=settings)
+    assert made.output.tied
+    assert made.source.reverse
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"decoder.attention": {"normaliser": "closest"}},
+        {"decoder.attention.normaliser": "closest"},
+        {"decoder": {"attention": {"normaliser": "closest"}}},
+        {"decoder": "recurrent", "decoder.attention.normaliser": "closest"},
+    ],
+)
+def test_settings_are_merged_as_in_a_configuration(settings):
+    """A mapping once replaced all that a preset says of a part: here that attention is additive."""
+    made = build_model("bahdanau", sizes={"source": 9, "target": 9}, size=6, settings=settings)
+    described = model_described(make_config({"model": {"preset": "bahdanau"}}, {"model": by_path(settings)}))
+    expected = build_model(described, sizes={"source": 9, "target": 9}, size=6)
+    assert str(made) == str(expected)
+    assert "Additive" in str(made)
+    assert "Closest" in str(made)

@@ -253,3 +253,63 @@ def test_dropout_of_a_decoder_is_between_its_layers_and_on_its_features(feeding)
         h, state = cell(cell.project(torch.zeros(2, SIZE, dtype=torch.double)), state)
         assert_close(heard[f"decoder.1.h[{t}]"], h)
     assert heard["decoder.0.h[0]"].any()
+
+
+@pytest.mark.parametrize("preset", ["luong", "bahdanau", "transformer", "attention-lm", "cho"])
+def test_a_target_can_be_gone_through_in_two_pieces(preset):
+    torch.manual_seed(2)
+    source = preset != "attention-lm"
+    model = build_model(preset, sizes={"source": 9, "target": 9}, size=8)
+    model = model.double().eval()
+    batch = Batch.of([[4, 5, 6, 7], [8, 4, 5, 6]], [[4, 5], [6]] if source else None)
+    memory = model.encode(batch)
+    inputs = shift(model.output.start(memory), batch.target)
+    state = model.initial_state(memory)
+    for t in range(2):
+        state = model.step(inputs[:, t], state, memory).state
+    rest = model.decoder(model.output.feed(inputs[:, 2:]), state, memory)
+    torch.testing.assert_close(rest.features, model(inputs, memory).features[:, 2:])
+
+
+def test_a_batch_may_have_no_target_yet():
+    model = build_model("luong", sizes={"source": 9, "target": 9}, size=4)
+    batch = Batch.of(sources=[[4, 5], [6]])
+    memory = model.encode(batch)
+    assert memory.rows == 2
+    with pytest.raises(InputError, match="needs a target"):
+        model.loss(batch)
+    with pytest.raises(InputError, match="at least one field"):
+        Batch({})
+    with pytest.raises(InputError, match="no source"):
+        build_model("attention-lm", sizes={"target": 9}, size=4).encode(batch)
+
+
+@pytest.mark.parametrize("preset", ["luong", "cho", "transformer"])
+def test_rows_that_are_no_beams_of_the_sentences_are_refused(preset):
+    model = build_model(preset, sizes={"source": 9, "target": 9}, size=4)
+    memory = model.encode(Batch.of(sources=[[4, 5], [6]]))
+    state = model.initial_state(memory).select(torch.tensor([0, 0, 1]))
+    with pytest.raises(SizeError, match="3 rows can't be beams of 2 sentences"):
+        model.step(torch.tensor([4, 4, 4]), state, memory)
+
+
+def test_a_summary_that_nothing_reads_is_refused():
+    with pytest.raises(OptionError, match="summary='mean' has no use"):
+        build_model("luong", sizes={"source": 9, "target": 9}, size=4, settings={"encoder.summary": "mean"})
+
+
+def test_noise_is_drawn_only_for_what_is_fed_back(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(
+        "seqloom.nn.dropout.noise", lambda shape, p, like: drawn.append(shape) or like.new_ones(shape)
+    )
+    for preset, shapes in (("bahdanau", [(2, 3, 4)]), ("luong", [(2, 3, 4)])):
+        model = build_model(
+            preset,
+            sizes={"source": 9, "target": 9},
+            size=4,
+            settings={"decoder.dropout": 0.5, "decoder.layers": 1, "encoder.layers": 1},
+        ).train()
+        drawn.clear()
+        model.loss(Batch.of([[4, 5], [6, 7]], [[4, 5], [6, 7]]))
+        assert [tuple(shape) for shape in drawn] == shapes

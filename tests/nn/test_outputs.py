@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from seqloom import build_model
 from seqloom.batch import END, PAD, START, Batch, Padded, shift
 from seqloom.errors import SizeError
 from seqloom.nn.memory import DecoderOutput, DecoderState, Memory
@@ -222,3 +223,45 @@ def test_smoothing_leaves_the_perplexity_what_it_is():
     torch.testing.assert_close(total, F.cross_entropy(z, y, reduction="sum", label_smoothing=0.3))
     assert total.requires_grad
     assert not plain.requires_grad
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_the_loss_can_be_differentiated_twice(smoothing):
+    torch.manual_seed(0)
+    x, W, b = (torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((3, 4), (5, 4), (5,)))
+    y = torch.tensor([0, 4, 2])
+    assert torch.autograd.gradgradcheck(lambda *given: linear_cross_entropy(*given, y, smoothing)[0], (x, W, b))
+
+
+@pytest.mark.parametrize("frozen", [0, 1, 2])
+def test_what_is_frozen_gets_no_gradient_from_the_loss(frozen):
+    torch.manual_seed(1)
+    given = [torch.randn(*shape, dtype=torch.float64, requires_grad=True) for shape in ((3, 4), (5, 4), (5,))]
+    y = torch.tensor([0, 4, 2])
+    expected = torch.autograd.grad(linear_cross_entropy(*given, y)[0], given)
+    given[frozen].requires_grad_(False)
+    linear_cross_entropy(*given, y)[0].backward()
+    for n, (tensor, grad) in enumerate(zip(given, expected, strict=True)):
+        if n == frozen:
+            assert tensor.grad is None
+        else:
+            torch.testing.assert_close(tensor.grad, grad)
+
+
+def test_labels_are_smoothed_in_training_only():
+    torch.manual_seed(3)
+    settings = {"encoder.dropout": 0.0, "decoder.dropout": 0.0}
+    model = build_model("transformer", sizes={"source": 9, "target": 9}, size=8, settings=settings)
+    batch = Batch.of([[4, 5]], [[6, 7]])
+    memory = model.encode(batch)
+    decoded = model(shift(model.output.start(memory), batch.target), memory)
+    log_p = torch.log_softmax(model.output.logits(decoded.features), -1)
+    likelihood = log_p.gather(2, batch.target.values[..., None]).sum()
+    torch.testing.assert_close(model.eval().loss(batch).total, -likelihood)
+    assert not torch.isclose(model.train().loss(batch).total, -likelihood)
+
+
+@pytest.mark.parametrize("vocabulary", [0, 3])
+def test_a_vocabulary_without_room_for_special_symbols_is_refused(vocabulary):
+    with pytest.raises(SizeError, match=f"vocabulary of {vocabulary} symbols has no room"):
+        build_model("luong", sizes={"source": 9, "target": vocabulary}, size=4)

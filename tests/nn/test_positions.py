@@ -78,3 +78,10 @@ def test_sinusoids_come_in_pairs():
         build("positions", "sinusoidal", 5)
     with pytest.raises(SizeError, match="7 is odd"):
         build("score", {"name": "position", "size": 7}, H, H)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_positions_are_no_noise_in_half_precision(dtype):
+    position = torch.arange(1000)
+    error = sinusoids(position, 16, dtype).double() - sinusoids(position, 16, torch.float64)
+    assert error.abs().max() < 0.01

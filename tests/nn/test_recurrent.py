@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from seqloom.errors import InputError, SizeError
 from seqloom.nn import fused
 from seqloom.nn.recurrent import Recurrent, over_time
-from seqloom.registry import build
+from seqloom.registry import build, parts
 from tests.nn.helpers import (
     CELLS,
     Recorder,
@@ -354,3 +354,11 @@ def test_the_fused_recurrence_is_what_runs(cell, name, monkeypatch):
     mask = torch.arange(S) < LENGTHS[:, None]
     Recurrent(E, H, cell=cell, bidirectional=True)(torch.randn(B, S, E), mask)
     assert ran == ([] if name is None else [name, name])
+
+
+@pytest.mark.parametrize("cell", parts("cell"))
+@pytest.mark.parametrize("width", [2, 7])
+def test_an_input_of_another_width_is_refused(cell, width):
+    """The fused LSTM does not look, and read beyond its memory."""
+    with pytest.raises(SizeError, match=rf"sizes \[3\] was given \[{width}\]"):
+        Recurrent(3, 4, cell=cell)(torch.randn(2, 5, width))

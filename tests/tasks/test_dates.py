@@ -46,8 +46,6 @@ def skeleton(text: str) -> str:
 def test_the_pairs(dates):
     assert isinstance(dates, Task)
     assert find("task", "dates") is Dates
-    assert find("tokenizer", dates.tokenizer)
-    assert find("metric", dates.metric)
     assert (len(dates.train), len(dates.dev), len(dates.test)) == (20_000, 500, 1_000)
     for source, target in dates.train + dates.dev + dates.test:
         assert source == source.strip()

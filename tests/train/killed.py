@@ -1,4 +1,4 @@
-"""Trains a small run and kills itself (SIGKILL) at a chosen moment: ``killed.py FOLDER MOMENT NUMBER``.
+"""Trains a small run in a process that kills itself (SIGKILL) at a chosen moment.
 
 Moments: ``backward``, in the middle of update NUMBER; ``write``, in the NUMBERth write of any file, half of it
 written; ``rename``, before the NUMBERth file is put in place; ``never``. It resumes the run if it has begun.
@@ -7,7 +7,6 @@ written; ``rename``, before the NUMBERth file is put in place; ``never``. It res
 import fcntl
 import os
 import signal
-import sys
 from pathlib import Path
 
 import torch
@@ -82,7 +81,3 @@ def main(folder: Path, moment: str, number: int) -> None:
     else:
         pairs = [Example(word, word[::-1]) for word in WORDS]
         train(make_config(CONFIG), folder, display=Display(), train_examples=pairs[:80], dev_examples=pairs[80:])
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

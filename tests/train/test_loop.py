@@ -15,8 +15,8 @@ import torch
 
 import seqloom
 import seqloom.train.loop
-from seqloom.config import merge
 from seqloom.errors import OptionError, TrainingError
+from seqloom.merge import merge
 from seqloom.train.checkpoint import load_checkpoint, load_weights, random_state, set_random_state
 from seqloom.train.display import Display, PlainDisplay
 from seqloom.train.folder import Lines

@@ -1,10 +1,9 @@
 """A run that is killed and resumed is, bit for bit, one that never was."""
 
 import errno
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,17 @@ from seqloom.train.folder import Lines, RunFolder
 from seqloom.train.start import resume
 from tests.train import killed
 
-SCRIPT = Path(killed.__file__)
+PROCESSES = multiprocessing.get_context("forkserver")  # PyTorch is imported once for all of them
+PROCESSES.set_forkserver_preload([killed.__name__])
 MOMENTS = [("write", 2), ("backward", 9), ("rename", 8), ("write", 15), ("backward", 11), ("rename", 3), ("never", 0)]
 
 
 def run(folder: Path, moment: str = "never", number: int = 0) -> int:
-    return subprocess.run([sys.executable, "-m", "tests.train.killed", str(folder), moment, str(number)]).returncode
+    process = PROCESSES.Process(target=killed.main, args=(folder, moment, number))
+    process.start()
+    process.join()
+    assert process.exitcode is not None
+    return process.exitcode
 
 
 @pytest.fixture(scope="module")

@@ -193,7 +193,7 @@ def test_a_target_is_needed(gold):
         ({"name": "inverse_sigmoid", "k": 40}, lambda i: 40 / (40 + math.exp(i / 40))),
         ({"name": "inverse_sigmoid", "k": 40, "minimum": 0.3}, lambda i: max(0.3, 40 / (40 + math.exp(i / 40)))),
     ],
-    ids=str,
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 @pytest.mark.parametrize("start", [0, 30])
 def test_shares_are_those_of_the_paper(spec, formula, start):

@@ -18,6 +18,7 @@ from seqloom.cli.predict import predict
 from seqloom.cli.prepare import prepare
 from seqloom.cli.score import score
 from seqloom.cli.search_options import EPILOG, SearchCommand
+from seqloom.cli.tasks import tasks
 from seqloom.cli.train import train
 from seqloom.errors import SeqloomError
 
@@ -60,6 +61,7 @@ app.command()(prepare)
 app.command()(export)
 app.command()(config)
 app.command()(parts)
+app.command()(tasks)
 
 
 def main() -> None:

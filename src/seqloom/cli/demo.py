@@ -13,7 +13,6 @@ from seqloom.cli.train import INTERRUPTED
 TASK = {"name": "dates", "train": 110_000}
 SETTINGS: dict[str, Any] = {
     "model": {"preset": "recurrent", "size": 128, "dropout": 0.0, "output": {"label_smoothing": 0.0}},
-    "data": {"source": "character", "target": "character"},
     "train": {"batch_sentences": 128, "epochs": 1, "evaluate_every": 250, "optimiser": {"rate": 5e-3}},
     "search": "greedy",
 }
@@ -35,7 +34,6 @@ def demo(
     from seqloom.cli.console import Console
     from seqloom.cli.draw import alignment
     from seqloom.config import make_config
-    from seqloom.data.readers import Example
     from seqloom.registry import build
     from seqloom.train.display import display_for
     from seqloom.train.start import train
@@ -50,12 +48,7 @@ def demo(
         folder = Path(temporary) / "dates" if out is None else out
         try:
             run = train(
-                make_config(SETTINGS),
-                folder,
-                display=display,
-                train_examples=[Example(*pair) for pair in task.train],
-                dev_examples=[Example(*pair) for pair in task.dev],
-                command="seqloom demo",
+                make_config({"data": {"task": TASK}}, SETTINGS), folder, display=display, command="seqloom demo"
             )
         finally:
             display.close()
@@ -79,6 +72,7 @@ def demo(
         "A row is a character written (∎: the end); the darker, the more it looked at that one of the source.\n\n"
         "What to try next:\n"
         f"    {keep}echo 'fr_FR 14 juillet 1989' | seqloom predict {name}\n"
+        "    seqloom tasks    # other tasks to train on\n"
         "    seqloom train --train pairs.tsv --out runs/mine    # pairs of your own\n"
         "    seqloom parts    # everything a model can be made of",
         markup=False,

@@ -25,6 +25,7 @@ from seqloom.cli.options import (
     Require,
     Runs,
     Search,
+    TaskName,
     constraints_given,
     data_files,
 )
@@ -38,7 +39,8 @@ def called(runs: list[Path]) -> str:
 def evaluate(
     context: typer.Context,
     runs: Runs,
-    data: DataFiles,
+    data: DataFiles | None = None,
+    task: TaskName = None,
     against: Annotated[
         list[Path] | None,
         typer.Option(help="Another run, to be compared with by a paired test; repeated: an ensemble."),
@@ -78,7 +80,11 @@ def evaluate(
         raise OptionError("--bootstrap is of the intervals of one run: leave it out with --against")
     if average is not None and len(runs) == len(against or runs) == 1:
         raise OptionError("--average is for an ensemble, and none is named: name several runs")
-    files = data_files(data, form, columns, header)
+    if bool(data) == (task is not None):
+        raise OptionError("say what to evaluate on: --data FILE…, or --task TASK")
+    if task is not None and (form or columns or header):
+        raise OptionError("--format, --columns and --header are options of --data: leave them out with --task")
+    files = data_files(data, form, columns, header) if data else None
     constraints = constraints_given(prefix, forbid, require, no_repeat, repetition_penalty, grammar)
     of_search = search_options(context) | constraints
 
@@ -88,8 +94,9 @@ def evaluate(
     model, other = loaded(runs), None if against is None else loaded(against)
     metrics = [parsed(text) for text in metric] if metric else None
     options: dict[str, Any] = {"metrics": metrics, "search": None if search is None else parsed(search), **of_search}
+    options["task"] = None if task is None else parsed(task)
     skipped = Skipped()
-    examples = list(read(files, skipped=skipped))
+    examples = None if files is None else list(read(files, skipped=skipped))
     if skipped:
         print(f"seqloom: {skipped.total():,} pairs are left out: they have an empty side", file=sys.stderr)
     result: Any

@@ -18,6 +18,10 @@ DevFiles = Annotated[
     list[str] | None, typer.Option(metavar="FILE…", help="What to judge by; else a part of train is held out.")
 ]
 DataFiles = Annotated[list[str], typer.Option(metavar="FILE…", help="Sources and references, in files like train's.")]
+TaskName = Annotated[
+    str | None,
+    typer.Option("--task", metavar="TASK", help="A task (seqloom tasks): dates, '{name: dates, train: 5000}', …"),
+]
 Preset = Annotated[str | None, typer.Option(help="A published architecture: bahdanau, luong, transformer, …")]
 Assignments = Annotated[
     list[str] | None,

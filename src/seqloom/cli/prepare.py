@@ -16,8 +16,9 @@ def prepare(
     imports: Imports = None,
 ) -> None:
     """Compile a corpus once, to be trained on without loading it."""
-    from seqloom.config import make_config, merge, settings
+    from seqloom.config import make_config, settings
     from seqloom.errors import OptionError
+    from seqloom.merge import merge
     from seqloom.train.compile import compile_corpus
     from seqloom.train.display import display_for
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Assignments, DevFiles, Imports, Preset, TrainFiles
+from seqloom.cli.options import Assignments, DevFiles, Imports, Preset, TaskName, TrainFiles
 
 INTERRUPTED = 130
 """The exit code of what was stopped by Ctrl-C, as shells have it: what was to come next should not."""
@@ -17,6 +17,7 @@ def train(
     config: Annotated[Path | None, typer.Argument(help="A configuration in YAML; seqloom config prints one.")] = None,
     train: TrainFiles = None,
     dev: DevFiles = None,
+    task: TaskName = None,
     out: Annotated[Path | None, typer.Option(help="The folder that the run will be.")] = None,
     preset: Preset = None,
     assign: Assignments = None,
@@ -24,8 +25,10 @@ def train(
     imports: Imports = None,
 ) -> None:
     """Train a model."""
-    from seqloom.config import make_config, merge, read_config, settings
+    from seqloom.cli.values import parsed
+    from seqloom.config import make_config, read_config, settings
     from seqloom.errors import OptionError
+    from seqloom.merge import merge
     from seqloom.train.display import display_for
     from seqloom.train.start import resume as go_on
     from seqloom.train.start import train as begin
@@ -34,13 +37,15 @@ def train(
     display = display_for()
     try:
         if resume is not None:
-            if config or train or dev or out or preset:
+            if config or train or dev or task or out or preset:
                 raise OptionError(
                     "--resume goes on with a run as it is: only --set train.updates=… and the like go with it"
                 )
             folder = go_on(resume, changes, display=display)
         else:
             given: dict[str, Any] = {"data": {k: v for k, v in (("train", train), ("dev", dev)) if v}}
+            if task is not None:
+                given["data"]["task"] = parsed(task)
             if preset is not None:
                 given["model"] = {"preset": preset}
             layers = [read_config(config)] if config is not None else []

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from seqloom.errors import OptionError
+from seqloom.merge import by_path, merge
 from seqloom.models.base import Autoregressive
 from seqloom.presets import load_preset
 from seqloom.registry import check, find, options, part_options, split
@@ -41,8 +42,7 @@ def build_model(
         raise OptionError(f"a model has a target: give sizes={{'target': …}}; given are {', '.join(sizes)}")
     for option, parameter in options(model).items():
         described.setdefault(option, deepcopy(parameter.default))
-    for path, value in settings.items():
-        put(described, path, value)
+    described = merge(described, by_path(settings))
     usual = {"size": size} if dropout is None else {"size": size, "dropout": dropout}
     for option, part in part_options(model).items():
         described[option] = adjusted(part, described[option], usual)
@@ -54,16 +54,6 @@ def check_wiring(description: Mapping[str, Any], *, fields: Mapping[str, int], s
     """Refuse a description whose parts don't fit together, by building it."""
     with torch.random.fork_rng(devices=[]):
         build_model(description, sizes=fields, size=size)
-
-
-def put(described: dict[str, Any], path: str, value: Any) -> None:
-    """Set ``a.b.c`` in nested mappings; a part that is a mere name becomes a mapping with that name."""
-    *way, last = path.split(".")
-    for key in way:
-        inner = described.get(key)
-        described[key] = dict(inner) if isinstance(inner, Mapping) else {} if inner is None else {"name": inner}
-        described = described[key]
-    described[last] = value
 
 
 def adjusted(kind: str, spec: Any, usual: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from seqloom.registry import Count, Share, register
-from seqloom.tasks.base import Pair, Task
+from seqloom.tasks.base import Pair, Part, Task
 from seqloom.tasks.date_writer import DateWriter
 from seqloom.tasks.noise import add_noise
 
@@ -82,20 +82,22 @@ class Dates(Task):
         locales: Locales = LOCALES,
         noise: Share = 0.15,
     ) -> None:
-        writers = [DateWriter(name) for name in locales]
-        train_days, dev_days, test_days = deal()
-        self.train = written(train_days, train, writers=writers, noise=noise, random=Random(f"train {seed}"))
-        self.dev = written(dev_days, dev, writers=writers, noise=noise, random=Random(f"dev {seed}"))
-        self.test = written(test_days, test, writers=writers, noise=noise, random=Random(f"test {seed}"))
+        self.seed, self.noise = seed, noise
+        self.sizes: dict[Part, int] = {"train": train, "dev": dev, "test": test}
+        self.writers = [DateWriter(name) for name in locales]
+
+    def pairs(self, part: Part) -> list[Pair]:
+        random = Random(f"{part} {self.seed}")
+        return written(deal()[part], self.sizes[part], writers=self.writers, noise=self.noise, random=random)
 
 
 @cache
-def deal() -> tuple[list[date], list[date], list[date]]:
+def deal() -> dict[Part, list[date]]:
     """The days of two centuries for training, development and test: every day in one of them, for good."""
     days = [date.fromordinal(n) for n in range(date(1900, 1, 1).toordinal(), date(2100, 1, 1).toordinal())]
     Random("every day in one of them").shuffle(days)
     tenth = len(days) // 10
-    return days[2 * tenth :], days[tenth : 2 * tenth], days[:tenth]
+    return {"train": days[2 * tenth :], "dev": days[tenth : 2 * tenth], "test": days[:tenth]}
 
 
 @cache

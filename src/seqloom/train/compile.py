@@ -25,7 +25,7 @@ def compiled(
     """The corpus of a run: the prepared one it names, or its own, compiled now."""
     data = config.data
     if train is None and data.train is None:
-        raise OptionError("there is nothing to train on: give --train, or data.train in the configuration")
+        raise OptionError("there is nothing to train on: give --train or --task, or data.train in the configuration")
     if train is not None:
         refuse_set(data, ["train"], "the pairs are given as they are")
         if dev is not None or data.dev is None:  # else these are of the dev files

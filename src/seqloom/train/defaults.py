@@ -9,9 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from seqloom.config import WHOLE, Config, merge
+from seqloom.config import WHOLE, Config
 from seqloom.data.readers import Example
 from seqloom.errors import OptionError, SeqloomError
+from seqloom.merge import merge
 from seqloom.models.build import check_wiring
 from seqloom.models.describe import complete
 from seqloom.presets import load_preset

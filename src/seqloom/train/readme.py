@@ -1,5 +1,7 @@
 """The page that a run writes about itself."""
 
+import json
+import shlex
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -46,12 +48,20 @@ A model trained by seqloom {__version__}:
 ## To use it
 
     seqloom predict {name} < input > output
-    seqloom evaluate {name} --data test.source test.target
+    seqloom evaluate {name} {_test(config)}
 
     import seqloom
     model = seqloom.load("{name}")
     model.predict("…")
 """
+
+
+def _test(config: Config) -> str:
+    """What to evaluate the run on, as options of the command."""
+    task = config.data.task
+    if task is None:
+        return "--data test.source test.target"
+    return f"--task {shlex.quote(task if isinstance(task, str) else json.dumps(task, ensure_ascii=False))}"
 
 
 def _data(prepared: Prepared) -> str:

@@ -28,6 +28,7 @@ from seqloom.train.interrupt import Interrupts
 from seqloom.train.judge import USUAL, judge_for
 from seqloom.train.loop import Loop, batching
 from seqloom.train.readme import readme
+from seqloom.train.task import task_examples
 
 
 def train(
@@ -40,11 +41,15 @@ def train(
     command: str = "",
 ) -> RunFolder:
     """Train a run in the folder ``out``; examples given here stand for the files of the configuration."""
+    if train_examples is not None and config.data.task is not None:
+        raise OptionError("both pairs and data.task are given: leave out one of them")
     folder = RunFolder(out)
     folder.check_free()
     check_model(config)
     check_parts(config)
     folder.sweep()
+    if config.data.task is not None:
+        train_examples, dev_examples = task_examples(config)
     prepared = compiled(config, folder, display, train_examples, dev_examples)
     assert prepared.dev is not None
     pairs = len(prepared.train)
