@@ -384,7 +384,7 @@ def test_what_is_fed_is_the_best_token_or_a_drawn_one(tmp_path):
 def test_a_plateau_is_one_of_the_metric_that_decides(tmp_path, monkeypatch, metric, factors):
     """The same values in a row, where the higher is better, and where the lower is."""
     values = iter([1.0, 2.0, 2.0, 3.0, 1.0, 1.0])
-    monkeypatch.setattr(Judge, "__call__", lambda *_: Judgement({metric: next(values)}, ("a", "b", "c")))
+    monkeypatch.setattr(Judge, "__call__", lambda *_: Judgement({metric: next(values)}, 0, ("a", "b", "c")))
     settings = {
         "log_every": 1,
         "evaluate_every": 2,

@@ -57,6 +57,7 @@ def predict(
     from seqloom.cli.search_options import search_options
     from seqloom.cli.values import parsed
     from seqloom.errors import InputError, SentenceError
+    from seqloom.metrics.report import truncation
     from seqloom.registry import import_file
 
     if code is not None:
@@ -90,8 +91,4 @@ def predict(
         count += len(group)
         cut += sum(not answers[0].finished for answers in found)
     if cut:
-        print(
-            f"seqloom: {cut:,} of {count:,} answers were cut off before the model ended them, by the maximum length "
-            f"(--max-length, --max-ratio) or because nothing was allowed to follow",
-            file=sys.stderr,
-        )
+        print(f"seqloom: {truncation(cut, count)}", file=sys.stderr)

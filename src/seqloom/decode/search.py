@@ -8,7 +8,7 @@ from torch import Tensor
 
 from seqloom.batch import PAD, START, UNKNOWN
 from seqloom.decode.hypothesis import Hypothesis
-from seqloom.decode.lengths import Lengths
+from seqloom.decode.lengths import Lengths, Limits
 from seqloom.decode.masks import Masks
 from seqloom.decode.protocol import Finder, Searched, check_in_use
 from seqloom.decode.ranking import Ranking
@@ -73,16 +73,18 @@ class Search:
         weights: bool = True,
         masks: Masks | None = None,
         read: Read | None = None,
+        limits: Limits | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers to every source of the batch.
 
         weights: with those of attention, where there are any.
         masks: what answers must begin with, hold and avoid.
         read: how tokens become text, for a search that judges by text.
+        limits: how long outputs are in the training data: the maximum where no option sets one.
         """
         masks = masks or Masks()
         if isinstance(model, Finder):
-            return model.found(self, batch, weights=weights, masks=masks)
+            return model.found(self, batch, weights=weights, masks=masks, limits=limits)
         check_in_use(model)
         with torch.inference_mode():
             walk = Walk(
@@ -93,6 +95,7 @@ class Search:
                 n_best=self.n_best,
                 ranking=self.ranking,
                 lengths=self.lengths,
+                limits=limits,
                 never=self.never,
                 masks=masks,
                 weights=weights,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from seqloom.batch import END
-from seqloom.decode.lengths import Lengths
+from seqloom.decode.lengths import Lengths, Limits
 from seqloom.decode.masks import IMPOSSIBLE, Masked, Masks
 from seqloom.decode.protocol import Searched
 from seqloom.decode.ranking import Ranking
@@ -79,6 +79,7 @@ class Walk:
         n_best: int,
         ranking: Ranking,
         lengths: Lengths,
+        limits: Limits | None,
         never: list[int],
         masks: Masks,
         weights: bool,
@@ -89,7 +90,7 @@ class Walk:
         self.trail = Trail(B, keep_weights=weights)
         self.never = torch.tensor(never, device=device)
         sentence_B = torch.arange(B, device=device)
-        self.least_B, most_B = lengths.bounds(memory.mask, memory.longest)
+        self.least_B, most_B = lengths.bounds(memory.mask, memory.longest, limits)
         self.masked = None if masks.idle else Masked(masks, B, device)
         if self.masked is not None:
             self.masked.check(most_B)

@@ -11,6 +11,7 @@ from seqloom.batch import UNKNOWN, Batch
 from seqloom.data.tokenizers import Cutter, Tokenizer, Tokenizers
 from seqloom.decode import Hypothesis, Search
 from seqloom.decode.ensemble import Batches, Ensemble
+from seqloom.decode.lengths import Limits
 from seqloom.decode.protocol import Finder
 from seqloom.decode.score import score
 from seqloom.errors import OptionError, SentenceError, SizeError
@@ -52,6 +53,12 @@ class Predictor:
         return device
 
     @property
+    def limits(self) -> Limits | None:
+        """How long outputs may be, judging by the training data; None where it is not known."""
+        lengths: Any = self.tokenizers.limits
+        return None if lengths is None else Limits(**lengths)
+
+    @property
     def scores_targets(self) -> bool:
         """Whether the network can be asked what it thinks of a target: an engine that searches by itself can't."""
         return not isinstance(self.network, Finder)
@@ -82,7 +89,9 @@ class Predictor:
                 break
             batch = self._batch(rows, [ids, *others])
             masks = None if constraints is None else constraints.masks(rows, writer)
-            hypotheses = search(self.network, batch, weights=weights, masks=masks, read=writer.decode)
+            hypotheses = search(
+                self.network, batch, weights=weights, masks=masks, read=writer.decode, limits=self.limits
+            )
             for row, best in zip(rows, hypotheses, strict=True):
                 read, words = reader.tokens(ids[row]), _word_numbers(ids[row], reader)
                 found[row] = [_answer(hypothesis, read, words, writer) for hypothesis in best]
@@ -127,8 +136,9 @@ class Predictor:
         if stop():
             return None
         lengths = np.array([len(row) for row in self.tokenizers.source.encode(sources)])
+        truncated = np.array([bool(found) and not found[0].finished for found in answers])
         if not self.scores_targets:
-            return Answers(hypotheses, references, sources, lengths)
+            return Answers(hypotheses, references, sources, lengths, truncated=truncated)
         scores = self.scores(sources, [refs[0] for refs in references])
         return Answers(
             hypotheses,
@@ -138,6 +148,7 @@ class Predictor:
             log_probs=np.array([score.log_prob for score in scores]),
             tokens=np.array([len(score.token_log_probs) for score in scores]),
             correct=np.array([score.correct for score in scores]),
+            truncated=truncated,
         )
 
     def _read(self, sources: Sequence[str]) -> list[list[list[int]]]:

@@ -201,11 +201,13 @@ class Loop:
         standing.without_best = 0 if is_best else standing.without_best + 1
         standing.evaluated = standing.update
         self.schedule.observe(-value if self.judge.higher_is_better else value)  # it takes the lower as better
-        record = {"update": standing.update, "epoch": standing.epoch, "dev": dict(judgement.metrics), "best": is_best}
+        record: dict[str, Any] = {"update": standing.update, "epoch": standing.epoch, "dev": dict(judgement.metrics), "best": is_best}
+        if judgement.truncated:
+            record["truncated"] = judgement.truncated
         self.metrics.append(record)
         self._board({f"dev/{name}": number for name, number in judgement.metrics.items()})
         self.display.judged(
-            Judged(standing.update, judgement.metrics, self.judge.decides, is_best, *judgement.sample)
+            Judged(standing.update, judgement.metrics, self.judge.decides, is_best, judgement.truncated, *judgement.sample)
         )
         self.save()
         self._forget_the_others()

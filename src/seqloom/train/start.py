@@ -1,5 +1,6 @@
 """From a configuration to a trained run, and from an interrupted run to the end of it."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -189,14 +190,39 @@ def _run(loop: Loop, config: Config, prepared: Prepared) -> RunFolder:
         final = None
         if finished:
             put_weights(network, weights, folder.weights)
-            final = _final(network, prepared, loop.judge.metrics, config, interrupts)
-            finished = final is not None
-            if final is not None:
-                Lines(folder.metrics).append({"update": loop.standing.update, "final": final})
+            found = _final(network, prepared, loop.judge.metrics, config, interrupts)
+            finished = found is not None
+            if found is not None:
+                final, truncated = found
+                record = {"update": loop.standing.update, "final": final}
+                Lines(folder.metrics).append(record | ({"truncated": truncated} if truncated else {}))
+                for line in closing_remarks(loop, config, truncated):
+                    loop.display.say(line)
     write(folder.readme, readme(folder, config, prepared, network, final))
     if not finished:
         loop.display.say(f"stopped after update {loop.standing.update:,}")
     return folder
+
+
+def closing_remarks(loop: Loop, config: Config, truncated: int) -> list[str]:
+    """What to know about a run that is over: outputs that were truncated, and whether it was still improving."""
+    said = []
+    if truncated:
+        count = len(loop.judge.examples)
+        said.append(
+            f"{truncated:,} of {count:,} outputs on the validation set were truncated at the maximum length "
+            f"(search.max_length, search.max_ratio)"
+        )
+    standing, best = loop.standing, loop.standing.best
+    if standing.evaluated > (config.train.evaluate_every or 0) and best and best[0][1] == standing.update:
+        longer = (
+            f"train.epochs={2 * config.train.epochs}" if config.train.epochs else f"train.updates={2 * loop.updates}"
+        )
+        said.append(
+            f"the last validation score was the best, so the run was still improving. To continue it: "
+            f"seqloom train --resume {shlex.quote(str(loop.folder.path))} --set {longer}"
+        )
+    return said
 
 
 def _final(
@@ -205,10 +231,10 @@ def _final(
     metrics: Mapping[str, Metric],
     config: Config,
     interrupts: Interrupts,
-) -> dict[str, dict[str, Any]] | None:
+) -> tuple[dict[str, dict[str, Any]], int] | None:
     """Dev judged once more, with the weights and the search that will be used: value and signature by metric.
 
-    None if it was interrupted.
+    With them, how many outputs were truncated. None if it was interrupted.
     """
     assert prepared.dev is not None
     examples = list(prepared.dev.examples())
@@ -220,10 +246,11 @@ def _final(
     )
     if answers is None:
         return None
-    return {
+    values = {
         name: {"value": metric.score(answers), "signature": metric.signature(answers)}
         for name, metric in metrics.items()
     }
+    return values, answers.truncated_count
 
 
 def load_network(folder: RunFolder, config: Config, source_vocabulary: int, target_vocabulary: int) -> Autoregressive:
