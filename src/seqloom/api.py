@@ -18,9 +18,10 @@ from seqloom.registry import Spec, build, check, find, parts, split
 from seqloom.registry import options as options_of
 from seqloom.train.display import Display, display_for
 from seqloom.train.folder import RunFolder
-from seqloom.train.judge import USUAL, fitting
+from seqloom.train.judge import fitting
 from seqloom.train.start import device as device_named
 from seqloom.train.start import load_network, train
+from seqloom.train.texts import Kind
 
 Folder = str | Path
 Pairs = Iterable[tuple[str, str]] | Iterable[Example]
@@ -113,7 +114,8 @@ class Model:
         **options: Any,
     ) -> Report:
         """How good the answers to some data are: each metric with its interval, and by the source's length."""
-        return evaluate(self.answer_data(data, search=search, **options), self.metrics(metrics), bootstrap=bootstrap)
+        answers = self.answer_data(data, search=search, **options)
+        return evaluate(answers, self.metrics(metrics, [refs[0] for refs in answers.references]), bootstrap=bootstrap)
 
     def compare(
         self,
@@ -126,7 +128,7 @@ class Model:
     ) -> Comparison:
         """This model against another on the same data, with a paired test of significance."""
         examples = examples_of(data)  # once: it may be a pipe
-        judged = self.metrics(metrics, other)
+        judged = self.metrics(metrics, [example.target for example in examples], other)
         if not self.tokenizers.target.same_tokens(other.tokenizers.target):
             counting = [metric.name for metric in judged if metric.needs == "model"]
             if metrics is not None and counting:
@@ -138,10 +140,11 @@ class Model:
         ours, theirs = (model.answer_data(examples, search=search, **options) for model in (self, other))
         return compare(ours, theirs, judged)
 
-    def metrics(self, specs: Sequence[Spec] | None, *others: "Model") -> list[Metric]:
-        """Metrics by name; by default those that suit the target's kind of text, and the kinds of ``others``."""
+    def metrics(self, specs: Sequence[Spec] | None, references: Sequence[str], *others: "Model") -> list[Metric]:
+        """Metrics by name; by default those that fit the references and the target tokenizers of all models."""
         targets = [model.tokenizers.target for model in (self, *others)]
-        usual = [name for target in targets for name in USUAL.get(target.spec["name"], ("bleu", "chrf", "ter"))]
+        kind = Kind.of(references)
+        usual = [name for target in targets for name in kind.metrics(target.spec["name"])]
         asked_of_models = ["token_accuracy", "perplexity"]
         if not all(model.predictor.scores_targets for model in (self, *others)):
             asked_of_models = []

@@ -13,9 +13,6 @@ from seqloom.predictor import Predictor
 from seqloom.registry import Spec, build, find, options, split
 from seqloom.train.interrupt import Interrupts
 
-USUAL = {"symbols": ("wer", "ser"), "character": ("exact",), "byte": ("exact",)}
-"""Metrics that suit a target, by its tokenizer, the one to decide by first; any other suits BLEU."""
-
 
 class Judgement(NamedTuple):
     """Metrics by name, how many outputs were truncated, and one example: source, answer, reference."""

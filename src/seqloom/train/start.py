@@ -26,9 +26,13 @@ from seqloom.train.defaults import check_model, check_parts, choose, choose_upda
 from seqloom.train.display import Display
 from seqloom.train.folder import Lines, RunFolder
 from seqloom.train.interrupt import Interrupts
-from seqloom.train.judge import USUAL, judge_for
+from seqloom.train.judge import judge_for
 from seqloom.train.loop import Loop, batching
 from seqloom.train.readme import readme
+from seqloom.train.texts import Kind
+
+SHOWN, TOKENS_SHOWN = 3, 40
+"""Pairs that are shown when training starts, and how many tokens of each side."""
 
 
 def train(
@@ -58,9 +62,29 @@ def train(
     parameters = sum(p.numel() for p in network.parameters())
     display.say(f"{parameters:,} parameters; {config.train.updates:,} updates; the run is in {out}")
     prepared.tokenizers.save(folder.tokenizer)
+    for line in as_seen(prepared):
+        display.say(line)
     loop = _loop(folder, config, prepared, network, batches, display)
     folder.write_config(config, command)
     return _run(loop, config, prepared)
+
+
+def as_seen(prepared: Prepared) -> list[str]:
+    """Three pairs as the model sees them, tokens separated, and how to choose other tokens."""
+    tokenizers, corpus = prepared.tokenizers, prepared.train
+    rows = sorted({number * (len(corpus) - 1) // max(SHOWN - 1, 1) for number in range(SHOWN)})
+    sides = ((tokenizers.source, corpus.source), (tokenizers.target, corpus.target))
+    said = ["pairs as the model sees them:"]
+    for row in rows:
+        source, target = (_shortened(tokenizer.tokens(ids(row).tolist())) for tokenizer, ids in sides)
+        said.append(f"    {source}  →  {target}")
+    return [*said, "to choose otherwise: --set data.source=… --set data.target=… (seqloom parts tokenizer)"]
+
+
+def _shortened(tokens: list[str]) -> str:
+    """Tokens for a person to see where each ends: a space is shown as ␣."""
+    shown = [token.replace(" ", "␣") for token in tokens[:TOKENS_SHOWN]]
+    return "·".join(shown + ["…"] * (len(tokens) > TOKENS_SHOWN))
 
 
 def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFolder:
@@ -166,7 +190,8 @@ def _loop(
     assert prepared.dev is not None
     assert config.train.metric is not None
     examples = list(prepared.dev.examples())
-    also = ["loss", "perplexity", *USUAL.get(prepared.tokenizers.target.spec["name"], ("bleu",))]
+    suiting, *_ = fits = Kind.of([e.target for e in examples]).metrics(prepared.tokenizers.target.spec["name"])
+    also = ["loss", "perplexity", *fits] if "ser" in fits else ["loss", "perplexity", suiting]
     judge = judge_for(examples, prepared.tokenizers, config.train.metric, also)
     loop = Loop(network, prepared.train, batches, judge, config=config.train, folder=folder, display=display)
     if loop.restore():

@@ -37,7 +37,12 @@ class Tokenizers:
     def save(self, path: Path | str) -> None:
         """Write both into one file, put in place whole."""
         target = None if self.shared else self.target.to_json()
-        data: dict[str, Any] = {"format": FORMAT, "version": VERSION, "source": self.source.to_json(), "target": target}
+        data: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "source": self.source.to_json(),
+            "target": target,
+        }
         if self.limits is not None:
             data["limits"] = dict(self.limits)
         write(Path(path), json.dumps(data, ensure_ascii=False) + "\n")
