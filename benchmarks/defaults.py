@@ -5,8 +5,8 @@
     .venv/bin/python benchmarks/defaults.py --alignment          # attention as alignment, on generated data
 
 For each data set, one run leaves tokenizers and metric to seqloom; the others set characters, whole symbols or BPE
-for both sides, and the metric that the data set is judged by. Everything else is the same for all of them, and small, so
-that a run takes a minute: ``SAME``. A choice that the default made too is not trained again. The test set is judged
+for both sides, and the metric that the data set is judged by. Everything else is the same for all of them, and small,
+so that a run takes a minute: ``SAME``. A choice that the default made too is not trained again. The test set is judged
 with the run's own search and length limits.
 
 ``results/defaults.json`` has a record per data set, and ``results/defaults.txt`` the same as a table.

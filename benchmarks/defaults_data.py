@@ -115,7 +115,8 @@ def query(random: Random) -> Pair:
     return (
         f"{best} {column} of {state} and {other} {word} than {number}",
         f"SELECT {table} . {column} FROM {table} WHERE {table} . state = ' {state} ' OR "
-        f"{table} . state = ' {other} ' HAVING {table} . {column} {more} {number} ORDER BY {table} . {column} {order}",
+        f"{table} . state = ' {other} ' HAVING {table} . {column} {more} {number} "
+        f"ORDER BY {table} . {column} {order}",
     )
 
 

@@ -66,3 +66,10 @@ def test_evaluate_counts_truncated_outputs(run):
     assert report.truncated == report.to_json()["truncated"] == count
     both = model.compare(model, LONG[80:], max_length=1, metrics=["exact"])
     assert both.to_json()["truncated"] == [count, count]
+
+
+def test_requests_do_not_switch_the_network(run, monkeypatch):
+    """Another thread may be using it."""
+    model = seqloom.load(run[0].path)
+    monkeypatch.setattr(type(model.network), "eval", lambda _: pytest.fail("switched by a request"))
+    assert isinstance(model.predict("afk"), str)

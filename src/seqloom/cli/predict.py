@@ -68,7 +68,7 @@ def predict(
     model = load(runs, average=average, device=device, engine=engine)
     chosen = None if search is None else parsed(search)
     how, _ = model.asked(chosen, options)  # what makes no sense is refused before anything is read
-    several = getattr(how, "answers", how.n_best) > 1  # mbr draws more than it gives
+    several = how.answers > 1
 
     count = cut = 0
     for group in as_they_come(read_requests(input, form)):

@@ -14,9 +14,9 @@ from seqloom.decode.walk import Choice, Rows
 from seqloom.registry import Count, Natural, register
 
 Mass = Annotated[float, Field(gt=0, le=1)]
+"""A share of probability."""
 Temperature = Annotated[float, Field(ge=1e-6, allow_inf_nan=False)]
 """So that what is divided by it stays a number; colder than that nothing is drawn but the likeliest."""
-"""A share of probability."""
 
 
 @register("search", "sample")

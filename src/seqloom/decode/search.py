@@ -28,7 +28,8 @@ class Search:
     lengths: how short and how long answers may be.
     unknown: whether an answer may have UNKNOWN in it.
     starts: how many rows a sentence begins with.
-    n_best: how many answers are given, if there are as many.
+    n_best: how many hypotheses are found, if there are as many; ``answers``: how many of them are given, which are
+        fewer where a search draws more than it gives.
     rows: how many rows of a batch a sentence takes at most.
     ranking: what they are ranked by.
     """
@@ -48,7 +49,7 @@ class Search:
         self.lengths = lengths
         self.never = [PAD, START] if unknown else [PAD, START, UNKNOWN]
         self.starts = starts
-        self.n_best = n_best
+        self.n_best = self.answers = n_best
         self.rows = max(starts, n_best)
         self.ranking = ranking or Ranking()
 

@@ -40,6 +40,10 @@ class Predictor:
     tokenizers: Tokenizers
     readers: Sequence[Tokenizer] = ()
 
+    def __post_init__(self) -> None:
+        for network in self.networks:  # once: requests may be answered by several threads
+            network.eval()
+
     @property
     def networks(self) -> list[Any]:
         """The network, or those of the ensemble."""
@@ -152,9 +156,7 @@ class Predictor:
         )
 
     def _read(self, sources: Sequence[str]) -> list[list[list[int]]]:
-        """The ids of all sources, by every reader that there is; and the networks are made ready for use."""
-        for network in self.networks:
-            network.eval()
+        """The ids of all sources, by every reader that there is."""
         read = [reader.encode(sources) for reader in self.readers or [self.tokenizers.source]]
         for row, source in enumerate(sources):
             if not source.strip() or not all(ids[row] for ids in read):  # for one of them it is blank: for all
