@@ -19,9 +19,10 @@ from seqloom.registry import Spec, build, check, find, parts, split
 from seqloom.registry import options as options_of
 from seqloom.train.display import Display, display_for
 from seqloom.train.folder import RunFolder
-from seqloom.train.judge import USUAL, fitting
+from seqloom.train.judge import fitting
 from seqloom.train.start import device as device_named
 from seqloom.train.start import load_network, train
+from seqloom.train.texts import Kind
 
 Folder = str | Path
 Pairs = Iterable[tuple[str, str]] | Iterable[Example]
@@ -122,7 +123,8 @@ class Model:
         task: evaluate on the test set of this task instead of data.
         """
         answers = self.answer_data(data, task=task, search=search, **options)
-        return evaluate(answers, self.metrics(metrics, task=task), bootstrap=bootstrap)
+        references = [refs[0] for refs in answers.references]
+        return evaluate(answers, self.metrics(metrics, references, task=task), bootstrap=bootstrap)
 
     def compare(
         self,
@@ -136,7 +138,7 @@ class Model:
     ) -> Comparison:
         """This model against another on the same data, with a paired test of significance; task: as in evaluate."""
         examples = test_examples(data, task)  # once: it may be a pipe
-        judged = self.metrics(metrics, other, task=task)
+        judged = self.metrics(metrics, [example.target for example in examples], other, task=task)
         if not self.tokenizers.target.same_tokens(other.tokenizers.target):
             counting = [metric.name for metric in judged if metric.needs == "model"]
             if metrics is not None and counting:
@@ -148,10 +150,17 @@ class Model:
         ours, theirs = (model.answer_data(examples, search=search, **options) for model in (self, other))
         return compare(ours, theirs, judged)
 
-    def metrics(self, specs: Sequence[Spec] | None, *others: "Model", task: Spec | None = None) -> list[Metric]:
-        """Metrics by name; by default the task's, and those that suit the target's kind of text and of ``others``."""
+    def metrics(
+        self,
+        specs: Sequence[Spec] | None,
+        references: Sequence[str],
+        *others: "Model",
+        task: Spec | None = None,
+    ) -> list[Metric]:
+        """Metrics by name; by default the task's, and those that fit the references and the targets of all models."""
         targets = [model.tokenizers.target for model in (self, *others)]
-        usual = [name for target in targets for name in USUAL.get(target.spec["name"], ("bleu", "chrf", "ter"))]
+        kind = Kind.of(references)
+        usual = [name for target in targets for name in kind.metrics(target.spec["name"])]
         asked_of_models = ["token_accuracy", "perplexity"]
         if not all(model.predictor.scores_targets for model in (self, *others)):
             asked_of_models = []

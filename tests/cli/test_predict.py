@@ -190,7 +190,7 @@ def test_what_never_ends_is_said_and_counted(typed, predict, capsys):
     printed = capsys.readouterr()
     cut = [json.loads(line)["answers"][0]["finished"] for line in printed.out.splitlines()].count(False)
     assert (cut > 0) == bool(typed), "the model writes more than one token, and ends by itself"
-    assert printed.err.startswith(f"seqloom: {cut} of 5 answers were cut off") if cut else printed.err == ""
+    assert printed.err.startswith(f"seqloom: {cut} of 5 outputs were truncated") if cut else printed.err == ""
 
 
 def test_a_run_with_itself_is_the_run(predict):

@@ -173,7 +173,7 @@ def test_pad_and_start_are_never_said_and_unknown_only_where_allowed(search):
 )
 def test_lengths(options, least, most):
     source = pad([[5] * length for length in (1, 2, 10)])
-    bounds = Lengths(*options).bounds(source, 3, None, torch.device("cpu"))
+    bounds = Lengths(*options).bounds(source, 3, torch.device("cpu"))
     assert [bound.tolist() for bound in bounds] == [least, most]
 
 

@@ -8,21 +8,38 @@ from seqloom.config import make_config
 from seqloom.data.readers import Example
 from seqloom.data.tokenizers import train_tokenizers
 from seqloom.errors import OptionError, SeqloomError
-from seqloom.train.defaults import TABLE, choose, choose_tokenizers, choose_updates, kind_of_text
+from seqloom.train.defaults import TABLE, choose, choose_tokenizers, choose_updates
+from seqloom.train.texts import Kind
 from tests.train.small import trained
+
+NAMES = ["aalst", "aambeeld", "aad", "aalbes", "aanbod", "aap", "aarde", "aas", "abdij", "abt"]
+SENTENCES = [
+    f"A {a} with a {b}{a} stood over the {c}{b} near {a}{c}." for a in NAMES for b in NAMES for c in "uvwxyz"
+]
+ACTIONS = [" ".join(["I_WALK", "I_TURN_LEFT", "I_JUMP"][n % 3 :] * (n % 5 + 1)) for n in range(60)]
 
 
 @pytest.mark.parametrize(
     ("texts", "kind"),
     [
-        (["aalst", "aambeeld", "aad"], "character"),
+        (NAMES, "character"),
+        ([f"{a}{b}" + " auf" * (b == "t") for a in NAMES for b in "entsr"], "character"),
+        ([f"{n % 28 + 1}. {a} {1900 + 37 * n % 100}" for n, a in enumerate(NAMES * 4)], "character"),
         (["aː l s t", "aː m b eː l t"], "symbols"),
-        (["Ein Hund läuft über die Straße.", "Zwei Männer."], "bpe"),
-        (["en_US 1/2/2024", "de_DE 3. Mai 1999"], "bpe"),
+        (ACTIONS, "symbols"),
+        (["NOUN", "VERB"] * 20, "symbols"),
+        (SENTENCES, "bpe"),
     ],
 )
-def test_the_tokenizer_suits_the_text(texts, kind):
-    assert kind_of_text(texts) == kind
+def test_the_tokenizer_fits_the_text(texts, kind):
+    assert Kind.of(texts).tokenizer == kind
+
+
+def test_a_vocabulary_is_not_closed_if_the_validation_set_has_other_words():
+    config = make_config({})
+    pairs = [Example(f"word number {n}", action) for n, action in enumerate(ACTIONS)]
+    choose_tokenizers(config, pairs, [Example("word", "I_WALK I_RUN")])
+    assert config.data.target == "bpe"
 
 
 def test_letters_of_a_source_are_taken_apart_and_those_of_a_target_are_not():
@@ -140,10 +157,14 @@ def test_an_option_can_be_set_on_the_default_preset():
         ("symbols", ["a l s t"], "wer"),
         ("character", ["aalst"], "exact"),
         ("byte", ["aalst"], "exact"),
-        ("bpe", ["Ein Hund läuft.", "Ja."], "bleu"),
-        ("bpe", ["Hund", "Hunde"], "exact"),  # BLEU counts four words at a time: it would be 0 for ever
+        ("bpe", ["Ein Hund läuft weg.", "Ja."], "bleu"),
+        ("character", ["Ein Hund läuft weg.", "Zwei Männer stehen am Tor."], "bleu"),
+        ("bpe", ["gehe auf", "gehst auf", "schlafe"], "exact"),
+        ("bpe", ACTIONS, "exact"),
+        ("symbols", ACTIONS, "exact"),
+        ("bpe", ["Hund", "Hunde"], "exact"),  # BLEU counts four words at a time: it would always be 0
         ("word", ["Hund", "Hunde"], "exact"),
-        ("bpe", [], "bleu"),
+        ("bpe", [], "exact"),
     ],
 )
 def test_the_metric_suits_the_target(tokenizer, targets, metric):

@@ -10,7 +10,7 @@ from seqloom.train.display import Judged, LiveDisplay, PlainDisplay, Progress, c
 PROGRESS = Progress(
     epoch=3, update=250, updates=1000, loss=2.3, plain_loss=2.0, rate=1e-3, tokens_per_second=4321, seconds_left=75
 )
-JUDGED = Judged(250, {"loss": 1.5, "bleu": 20.25}, "bleu", True, "ein [bold] Hund", "a dog", "one dog")
+JUDGED = Judged(250, {"loss": 1.5, "bleu": 20.25}, "bleu", True, 0, "ein [bold] Hund", "a dog", "one dog")
 FACTS = (
     "epoch 3",
     "update 250/1000",
@@ -48,7 +48,7 @@ def test_a_live_display_shows_the_same():
 
 def test_a_right_answer_is_shown_once():
     shown = io.StringIO()
-    PlainDisplay(shown).judged(Judged(1, {"exact": 100.0}, "exact", False, "s", "t", "t"))
+    PlainDisplay(shown).judged(Judged(1, {"exact": 100.0}, "exact", False, 0, "s", "t", "t"))
     assert "≠" not in shown.getvalue()
     assert "best" not in shown.getvalue()
 

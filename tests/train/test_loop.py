@@ -384,7 +384,7 @@ def test_what_is_fed_is_the_best_token_or_a_drawn_one(tmp_path):
 def test_a_plateau_is_one_of_the_metric_that_decides(tmp_path, monkeypatch, metric, factors):
     """The same values in a row, where the higher is better, and where the lower is."""
     values = iter([1.0, 2.0, 2.0, 3.0, 1.0, 1.0])
-    monkeypatch.setattr(Judge, "__call__", lambda *_: Judgement({metric: next(values)}, ("a", "b", "c")))
+    monkeypatch.setattr(Judge, "__call__", lambda *_: Judgement({metric: next(values)}, 0, ("a", "b", "c")))
     settings = {
         "log_every": 1,
         "evaluate_every": 2,
@@ -395,6 +395,46 @@ def test_a_plateau_is_one_of_the_metric_that_decides(tmp_path, monkeypatch, metr
     folder = trained(tmp_path / "run", {"train": settings})
     rates = [record["rate"] for record in Lines(folder.metrics) if "rate" in record]
     assert rates == pytest.approx([0.01 * factor for factor in factors for _ in range(2)])
+
+
+STUCK_AT_ZERO = [(0.0, 3.0), (0.3, 2.0), (0.0, 1.0), (0.0, 1.5), (0.2, 1.2), (0.0, 2.5)]
+
+
+@pytest.mark.parametrize(
+    ("values", "best"),
+    [
+        (STUCK_AT_ZERO, 10),  # of those from the fourth validation on, when it is noticed
+        ([(value + 50, loss) for value, loss in STUCK_AT_ZERO], 4),
+        ([*STUCK_AT_ZERO[:5], (5.0, 9.0)], 12),
+    ],
+    ids=["stuck", "moves", "moves later"],
+)
+def test_the_validation_loss_decides_while_the_metric_is_stuck(tmp_path, monkeypatch, values, best):
+    given = iter(values)
+    found = ({"exact": value, "loss": loss} for value, loss in given)
+    monkeypatch.setattr(Judge, "__call__", lambda *_: Judgement(next(found), 0, ("a", "b", "c")))
+    shown = io.StringIO()
+    folder = trained(tmp_path / "run", {"train": {"evaluate_every": 2}}, display=PlainDisplay(shown))
+    assert load_checkpoint(folder.checkpoint)["standing"]["best"][0][1] == best
+    assert ("until it moves, the validation loss decides" in shown.getvalue()) == (best != 4)
+    assert ("exact moves" in shown.getvalue()) == (best == 12)
+
+
+def test_the_log_shows_pairs_as_the_model_sees_them(run):
+    _, shown = run
+    assert "a·f·k  →  k·f·a" in shown
+    assert shown.count("  →  ") == 3
+    assert "--set data.target=" in shown
+
+
+def test_a_run_that_was_still_improving_says_how_to_continue(tmp_path, monkeypatch):
+    for last, says in ((60.0, True), (40.0, False)):
+        found = iter([10.0, 50.0, last])
+        monkeypatch.setattr(Judge, "__call__", lambda *_: Judgement({"exact": next(found)}, 0, ("a", "b", "c")))  # noqa: B023
+        shown = io.StringIO()
+        folder = trained(tmp_path / f"{last}", display=PlainDisplay(shown))
+        continues = f"seqloom train --resume {folder.path} --set train.updates=24"
+        assert (continues in shown.getvalue()) == says
 
 
 def test_a_moving_average_is_what_is_kept(tmp_path):

@@ -57,6 +57,7 @@ def predict(
     from seqloom.cli.search_options import search_options
     from seqloom.cli.values import parsed
     from seqloom.errors import InputError, SentenceError
+    from seqloom.metrics.report import truncation
 
     layout = Layout(as_json=as_json, scores=scores, align=align, words=words)
     constraints = constraints_given(prefix, forbid, require, no_repeat, repetition_penalty, grammar)
@@ -64,7 +65,7 @@ def predict(
     model = load(runs, average=average, device=device, engine=engine)
     chosen = None if search is None else parsed(search)
     how, _ = model.asked(chosen, options)  # what makes no sense is refused before anything is read
-    several = getattr(how, "answers", how.n_best) > 1  # mbr draws more than it gives
+    several = how.answers > 1
 
     count = cut = 0
     for group in as_they_come(read_requests(input, form)):
@@ -87,8 +88,4 @@ def predict(
         count += len(group)
         cut += sum(not answers[0].finished for answers in found)
     if cut:
-        print(
-            f"seqloom: {cut:,} of {count:,} answers were cut off before the model ended them, by the maximum length "
-            f"(--max-length, --max-ratio) or because nothing was allowed to follow",
-            file=sys.stderr,
-        )
+        print(f"seqloom: {truncation(cut, count)}", file=sys.stderr)

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -104,7 +104,8 @@ def prepare(
         training = _Data(train, empty, folder / "train.spool", progress)
         if tokenizers is None:
             tokenizers = train_tokenizers(lambda: training.examples("tokenizers"), source, target, shared=shared)
-        tokenizers.save(folder / "tokenizer.json")
+        compiled, limits = _compile(training, folder / "train.arrow", tokenizers, max_length=max_length)
+        replace(tokenizers, limits=limits).save(folder / "tokenizer.json")
         facts: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
@@ -114,12 +115,12 @@ def prepare(
             "shared": tokenizers.shared,
             "vocabulary": {"source": len(tokenizers.source), "target": len(tokenizers.target)},
             "max_length": max_length,
-            "train": _compile(training, folder / "train.arrow", tokenizers, max_length=max_length),
+            "train": compiled,
             "dev": None,
         }
         if dev is not None:
             checking = _Data(dev, empty, folder / "dev.spool", progress)
-            facts["dev"] = _compile(checking, folder / "dev.arrow", tokenizers, texts=True)
+            facts["dev"], _ = _compile(checking, folder / "dev.arrow", tokenizers, texts=True)
         for spool in folder.glob("*.spool"):
             spool.unlink()
         (folder / FACTS).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -196,9 +197,10 @@ class _Data:
 
 def _compile(
     data: _Data, path: Path, tokenizers: Tokenizers, *, max_length: int | None = None, texts: bool = False
-) -> dict[str, Any]:
-    """Encode and write all examples; what is in the file, as facts."""
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """Encode and write all examples; what is in the file, as facts, and how long outputs may be to be like these."""
     facts = {"pairs": 0, "source_tokens": 0, "target_tokens": 0, "longest_source": 0, "longest_target": 0}
+    ratio = 0.0
     stream = data.examples("encoding", count_skipped=True)
     vocabulary = max(len(tokenizers.source), len(tokenizers.target))
     with CorpusWriter(path, vocabulary=vocabulary, texts=texts) as writer:
@@ -220,10 +222,15 @@ def _compile(
                 facts[f"{side}_tokens"] += sum(lengths)
                 facts[f"longest_{side}"] = max([facts[f"longest_{side}"], *lengths])
             facts["pairs"] += len(kept)
+            ratio = max([ratio, *(len(t) / len(s) for s, t in zip(sources, targets, strict=True))])
     if not facts["pairs"]:
         why = ", ".join(f"{count:,} {reason}" for reason, count in data.skipped.items()) or "there are none"
         raise InputError(f"no pair is left of the {data.name} data: {why}")
-    return {**facts, "sha256": _sha256(path), "skipped": dict(sorted(data.skipped.items())), "files": data.files}
+    limits = {"source": facts["longest_source"], "target": facts["longest_target"], "ratio": ratio}
+    return (
+        {**facts, "sha256": _sha256(path), "skipped": dict(sorted(data.skipped.items())), "files": data.files},
+        limits,
+    )
 
 
 def _facts(files: Files) -> list[dict[str, Any]]:

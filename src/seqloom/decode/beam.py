@@ -41,8 +41,8 @@ class Beam(Search):
     coverage: β, the weight of the penalty for steps s of the source that no step t of the answer attended to (Wu et
         al. 2016); for models with attention to their source. It ranks answers, and does not steer their beginnings.
     min_length, max_length: how many tokens an answer has, END not counted.
-    min_ratio, max_ratio: the same, per step of the source. With neither maximum set it is 2·S + 20 for S steps, and
-        100 without a source.
+    min_ratio, max_ratio: the same, per step of the source. With neither maximum set, lengths in the training data
+        decide.
     unknown: whether an answer may have UNKNOWN in it.
     """
 

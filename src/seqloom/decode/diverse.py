@@ -33,8 +33,8 @@ class Diverse(Search):
     alpha: α of ``wu``, 0.6 by default.
     coverage: the weight of the penalty for what the answer did not attend to; see beam search.
     min_length, max_length: how many tokens an answer has, END not counted.
-    min_ratio, max_ratio: the same, per step of the source. With neither maximum set it is 2·S + 20 for S steps, and
-        100 without a source.
+    min_ratio, max_ratio: the same, per step of the source. With neither maximum set, lengths in the training data
+        decide.
     unknown: whether an answer may have UNKNOWN in it.
     """
 

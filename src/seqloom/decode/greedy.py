@@ -15,8 +15,8 @@ class Greedy(Search):
         y_t = argmax_v p(v | y_1 … y_{t−1}, source)
 
     min_length, max_length: how many tokens an answer has, END not counted.
-    min_ratio, max_ratio: the same, per step of the source. With neither maximum set it is 2·S + 20 for S steps, and
-        100 without a source.
+    min_ratio, max_ratio: the same, per step of the source. With neither maximum set, lengths in the training data
+        decide.
     unknown: whether an answer may have UNKNOWN in it.
     """
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from seqloom.decode.hypothesis import Hypothesis
-from seqloom.decode.lengths import Ratio
+from seqloom.decode.lengths import Limits, Ratio
 from seqloom.decode.masks import Masks
 from seqloom.decode.noise import Seed
 from seqloom.decode.protocol import Finder, StepModel
@@ -36,8 +36,8 @@ class Mbr(Sample):
     seed: another one gives other samples.
     temperature, top_k, top_p, typical_p, min_p, truncate: what is drawn from; see search ``sample``.
     min_length, max_length: how many tokens an answer has, END not counted.
-    min_ratio, max_ratio: the same, per step of the source. With neither maximum set it is 2·S + 20 for S steps, and
-        100 without a source.
+    min_ratio, max_ratio: the same, per step of the source. With neither maximum set, lengths in the training data
+        decide.
     unknown: whether an answer may have UNKNOWN in it.
     """
 
@@ -91,13 +91,14 @@ class Mbr(Sample):
         weights: bool = True,
         masks: Masks | None = None,
         read: Read | None = None,
+        limits: Limits | None = None,
         probe: Probe = silent,
     ) -> list[list[Hypothesis]]:
         """The answers to every source of the batch; see ``Search``."""
         if (self.metric is not None or self.utility is not None) and read is None:
             name = "a function" if self.metric is None else self.metric.name
             raise OptionError(f"mbr by {name} judges texts: it needs read=…, from tokens to text")
-        found = super().__call__(model, batch, weights=weights, masks=masks, probe=probe)
+        found = super().__call__(model, batch, weights=weights, masks=masks, limits=limits, probe=probe)
         return [self._ranked(samples, read) for samples in found]
 
     def _ranked(self, samples: list[Hypothesis], read: Read | None) -> list[Hypothesis]:

@@ -12,6 +12,7 @@ from seqloom.nn.probe import Probe
 
 if TYPE_CHECKING:
     from seqloom.decode.hypothesis import Hypothesis
+    from seqloom.decode.lengths import Limits
     from seqloom.decode.masks import Masks
     from seqloom.decode.search import Search
 
@@ -60,7 +61,9 @@ class StepModel(Protocol[Asked]):
 class Finder(Protocol):
     """An engine that searches by itself: it is told how, and refuses what it can't do."""
 
-    def found(self, search: "Search", batch: Any, /, *, weights: bool, masks: "Masks") -> "list[list[Hypothesis]]":
+    def found(
+        self, search: "Search", batch: Any, /, *, weights: bool, masks: "Masks", limits: "Limits | None"
+    ) -> "list[list[Hypothesis]]":
         """What ``search(model, batch)`` is to give."""
 
 

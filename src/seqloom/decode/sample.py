@@ -45,8 +45,8 @@ class Sample(Search):
         for one each. Each looks at what those before it left, in the order of this list, and keeps tokens that are
         equal to the last one in.
     min_length, max_length: how many tokens an answer has, END not counted.
-    min_ratio, max_ratio: the same, per step of the source. With neither maximum set it is 2·S + 20 for S steps, and
-        100 without a source.
+    min_ratio, max_ratio: the same, per step of the source. With neither maximum set, lengths in the training data
+        decide.
     unknown: whether an answer may have UNKNOWN in it.
     """
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from seqloom.batch import PAD, START, UNKNOWN
 from seqloom.decode.hypothesis import Hypothesis
-from seqloom.decode.lengths import Lengths
+from seqloom.decode.lengths import Lengths, Limits
 from seqloom.decode.masks import Masks
 from seqloom.decode.protocol import Finder, StepModel, check_in_use
 from seqloom.decode.ranking import Ranking
@@ -29,7 +29,8 @@ class Search:
     lengths: how short and how long answers may be.
     unknown: whether an answer may have UNKNOWN in it.
     starts: how many rows a sentence begins with.
-    n_best: how many answers are given, if there are as many.
+    n_best: how many hypotheses are found, if there are as many; ``answers``: how many of them are given, which are
+        fewer where a search draws more than it gives.
     rows: how many rows of a batch a sentence takes at most.
     ranking: what they are ranked by.
     """
@@ -49,7 +50,7 @@ class Search:
         self.lengths = lengths
         self.never = [PAD, START] if unknown else [PAD, START, UNKNOWN]
         self.starts = starts
-        self.n_best = n_best
+        self.n_best = self.answers = n_best
         self.rows = max(starts, n_best)
         self.ranking = ranking or Ranking()
 
@@ -74,6 +75,7 @@ class Search:
         weights: bool = True,
         masks: Masks | None = None,
         read: Read | None = None,
+        limits: Limits | None = None,
         probe: Probe = silent,
     ) -> list[list[Hypothesis]]:
         """The answers to every source of the batch.
@@ -81,11 +83,12 @@ class Search:
         weights: with those of attention, where there are any.
         masks: what answers must begin with, hold and avoid.
         read: how tokens become text, for a search that judges by text.
+        limits: how long outputs are in the training data: the maximum where no option sets one.
         probe: sees the model's activations, their names with the number of the step.
         """
         masks = masks or Masks()
         if isinstance(model, Finder):
-            return model.found(self, batch, weights=weights, masks=masks)
+            return model.found(self, batch, weights=weights, masks=masks, limits=limits)
         check_in_use(model)
         with torch.inference_mode():
             walk = Walk(
@@ -96,6 +99,7 @@ class Search:
                 n_best=self.n_best,
                 ranking=self.ranking,
                 lengths=self.lengths,
+                limits=limits,
                 never=self.never,
                 masks=masks,
                 weights=weights,

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from seqloom.batch import END, START, Batch
-from seqloom.decode.lengths import Lengths
+from seqloom.decode.lengths import Lengths, Limits
 from seqloom.decode.masks import IMPOSSIBLE, Masked, Masks
 from seqloom.decode.protocol import StepModel
 from seqloom.decode.ranking import Ranking
@@ -81,6 +81,7 @@ class Walk:
         n_best: int,
         ranking: Ranking,
         lengths: Lengths,
+        limits: Limits | None,
         never: list[int],
         masks: Masks,
         weights: bool,
@@ -94,7 +95,7 @@ class Walk:
         self.trail = Trail(B, keep_weights=weights)
         self.never = torch.tensor(never, device=device)
         sentence_B = torch.arange(B, device=device)
-        self.least_B, most_B = lengths.bounds(first.source, B, model.max_length, device)
+        self.least_B, most_B = lengths.bounds(first.source, B, device, longest=model.max_length, limits=limits)
         self.masked = None if masks.idle else Masked(masks, B, device)
         if self.masked is not None:
             self.masked.check(most_B)

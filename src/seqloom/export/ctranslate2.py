@@ -20,6 +20,7 @@ from seqloom.batch import END, PAD, START, UNKNOWN, Batch
 from seqloom.decode.beam import Beam
 from seqloom.decode.greedy import Greedy
 from seqloom.decode.hypothesis import Hypothesis
+from seqloom.decode.lengths import Limits
 from seqloom.decode.masks import Masks
 from seqloom.decode.search import Search
 from seqloom.errors import OptionError
@@ -185,7 +186,9 @@ class CTranslate2Model:
         """It is always in use, never in training."""
         return self
 
-    def found(self, search: Search, batch: Batch, *, weights: bool, masks: Masks) -> list[list[Hypothesis]]:
+    def found(
+        self, search: Search, batch: Batch, *, weights: bool, masks: Masks, limits: Limits | None
+    ) -> list[list[Hypothesis]]:
         """The answers to every source of the batch, best first."""
         _check(search, masks)
         assert batch.source is not None
@@ -193,9 +196,10 @@ class CTranslate2Model:
             [SPECIAL.get(token, str(token)) for token in row[real].tolist()]
             for row, real in zip(*batch["source"], strict=True)
         ]
-        least_B, most_B = search.lengths.bounds(batch["source"], batch.rows, self.longest_answer, self.device)
-        limits = list(zip(least_B.tolist(), most_B.tolist(), strict=True))
-        best = self._best(search, sources, limits)
+        least_B, most_B = search.lengths.bounds(
+            batch["source"], batch.rows, self.device, longest=self.longest_answer, limits=limits
+        )
+        best = self._best(search, sources, list(zip(least_B.tolist(), most_B.tolist(), strict=True)))
         scored = self._score(sources, best)
         return [
             [_hypothesis(search, found, log_probs) for found, log_probs in zip(*one, strict=True)]

@@ -30,6 +30,7 @@ class Answers:
     - ``log_probs``: the log-probability of the first reference, teacher-forced and summed over its tokens
     - ``tokens``: how many tokens that is, END included
     - ``correct``: how many of them had the highest probability
+    - ``truncated``: which outputs ended before the model ended them
     """
 
     hypotheses: Sequence[str] | None
@@ -39,6 +40,7 @@ class Answers:
     log_probs: NDArray[np.floating] | None = None
     tokens: NDArray[np.integer] | None = None
     correct: NDArray[np.integer] | None = None
+    truncated: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         if len(self.references) == 0:
@@ -56,6 +58,11 @@ class Answers:
 
     def __len__(self) -> int:
         return len(self.references)
+
+    @property
+    def truncated_count(self) -> int:
+        """How many outputs are truncated."""
+        return 0 if self.truncated is None else int(self.truncated.sum())
 
     def pairs(self, metric: str) -> Iterator[tuple[str, Sequence[str]]]:
         """Every answer with its references, for the metric of that name."""

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from seqloom.errors import InputError, OptionError
 from seqloom.metrics.base import Answers, Floats, Metric
-from seqloom.metrics.report import check_metrics, finite, plain_table, shown
+from seqloom.metrics.report import check_metrics, finite, plain_table, shown, truncation
 from seqloom.metrics.resampling import exchanged_totals
 
 LEVEL = 0.05
@@ -43,10 +43,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison found: to print with rich, to keep as JSON."""
+    """What a comparison found: to print with rich, to keep as JSON.
+
+    truncated: how many outputs of each system ended before the model ended them.
+    """
 
     names: tuple[str, str]
     examples: int
+    truncated: tuple[int, int]
     differences: tuple[Difference, ...]
     trials: int
     seed: int
@@ -56,6 +60,7 @@ class Comparison:
         return {
             "names": list(self.names),
             "examples": self.examples,
+            "truncated": list(self.truncated),
             "test": {"name": "paired approximate randomisation", "trials": self.trials, "seed": self.seed},
             "metrics": {
                 d.metric.label: {
@@ -81,8 +86,13 @@ class Comparison:
             )
             table.add_row(d.metric.label, shown(d.a, digits), shown(d.b, digits), f"{d.delta:+.{digits}f}", p, better)
         made = f"{self.examples} examples; p by paired approximate randomisation, {self.trials} trials, seed "
+        warnings = [
+            Text(f"{name}: {truncation(count, self.examples)}", style="bold")
+            for name, count in zip(self.names, self.truncated, strict=True)
+            if count
+        ]
         signatures = "\n".join(d.signature for d in self.differences)
-        return Group(table, "", Text(f"{made}{self.seed}\n{signatures}", style="dim"))
+        return Group(table, "", *warnings, Text(f"{made}{self.seed}\n{signatures}", style="dim"))
 
 
 def compare(
@@ -116,7 +126,7 @@ def compare(
         value_a, value_b = (float(metric.value(rows.sum(0))) for rows in (rows_a, rows_b))
         p = _p_value(metric, rows_a, rows_b, real=abs(value_a - value_b), trials=trials, seed=seed)
         differences.append(Difference(metric, value_a, value_b, p, metric.signature(a)))
-    return Comparison(names, len(a), tuple(differences), trials, seed)
+    return Comparison(names, len(a), (a.truncated_count, b.truncated_count), tuple(differences), trials, seed)
 
 
 def _p_value(metric: Metric, a: Floats, b: Floats, *, real: float, trials: int, seed: int) -> float:

@@ -45,9 +45,13 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Report:
-    """What an evaluation found: to print with rich, to keep as JSON, to ask: ``report["bleu"].value``."""
+    """What an evaluation found: to print with rich, to keep as JSON, to ask: ``report["bleu"].value``.
+
+    truncated: how many outputs ended before the model ended them.
+    """
 
     examples: int
+    truncated: int
     results: tuple[Result, ...]
     buckets: tuple[Bucket, ...]
     bootstrap: int
@@ -67,6 +71,7 @@ class Report:
         labels = [result.metric.label for result in self.results]
         return {
             "examples": self.examples,
+            "truncated": self.truncated,
             "bootstrap": {"resamples": self.bootstrap, "confidence": self.confidence, "seed": self.seed},
             "metrics": {
                 result.metric.label: {
@@ -101,7 +106,8 @@ class Report:
         made = f"{self.examples} examples" + (
             f"; intervals from {self.bootstrap} bootstrap resamples, seed {self.seed}" if self.bootstrap else ""
         )
-        return Group(values, "", lengths, "", Text(made, style="dim"), signatures)
+        warning = [Text(truncation(self.truncated, self.examples) + "\n", style="bold")] if self.truncated else []
+        return Group(values, "", *warning, lengths, "", Text(made, style="dim"), signatures)
 
 
 def evaluate(
@@ -146,7 +152,15 @@ def evaluate(
         inside = [statistics[where == i] for i in range(used)]
         by_bucket.append([float(metric.value(rows.sum(0))) if len(rows) else math.nan for rows in inside])
     table = [Bucket(lows[i], highs[i], int(sizes[i]), tuple(values[i] for values in by_bucket)) for i in range(used)]
-    return Report(len(answers), tuple(results), tuple(table), bootstrap, confidence, seed)
+    return Report(len(answers), answers.truncated_count, tuple(results), tuple(table), bootstrap, confidence, seed)
+
+
+def truncation(count: int, examples: int) -> str:
+    """What to say about outputs that were truncated."""
+    return (
+        f"{count:,} of {examples:,} outputs were truncated: they reached the maximum length (--max-length, "
+        f"--max-ratio), or the constraints allowed no further token"
+    )
 
 
 def check_metrics(metrics: Sequence[Metric]) -> None:

@@ -11,6 +11,7 @@ from seqloom.batch import UNKNOWN, Batch
 from seqloom.data.tokenizers import Cutter, Tokenizer, Tokenizers
 from seqloom.decode import Hypothesis, Search
 from seqloom.decode.ensemble import Batches, Ensemble
+from seqloom.decode.lengths import Limits
 from seqloom.decode.protocol import Finder
 from seqloom.decode.score import score
 from seqloom.errors import OptionError, SentenceError, SizeError
@@ -39,6 +40,10 @@ class Predictor:
     tokenizers: Tokenizers
     readers: Sequence[Tokenizer] = ()
 
+    def __post_init__(self) -> None:
+        for network in self.networks:  # once: requests may be answered by several threads
+            network.eval()
+
     @property
     def networks(self) -> list[Any]:
         """The network, or those of the ensemble."""
@@ -50,6 +55,12 @@ class Predictor:
         network = self.networks[0]
         device: torch.device = network.device if hasattr(network, "device") else next(network.parameters()).device
         return device
+
+    @property
+    def limits(self) -> Limits | None:
+        """How long outputs may be, judging by the training data; None where it is not known."""
+        lengths: Any = self.tokenizers.limits
+        return None if lengths is None else Limits(**lengths)
 
     @property
     def scores_targets(self) -> bool:
@@ -82,7 +93,9 @@ class Predictor:
                 break
             batch = self._batch(rows, [ids, *others])
             masks = None if constraints is None else constraints.masks(rows, writer)
-            hypotheses = search(self.network, batch, weights=weights, masks=masks, read=writer.decode)
+            hypotheses = search(
+                self.network, batch, weights=weights, masks=masks, read=writer.decode, limits=self.limits
+            )
             for row, best in zip(rows, hypotheses, strict=True):
                 read, words = reader.tokens(ids[row]), _word_numbers(ids[row], reader)
                 found[row] = [_answer(hypothesis, read, words, writer) for hypothesis in best]
@@ -127,8 +140,9 @@ class Predictor:
         if stop():
             return None
         lengths = np.array([len(row) for row in self.tokenizers.source.encode(sources)])
+        truncated = np.array([bool(found) and not found[0].finished for found in answers])
         if not self.scores_targets:
-            return Answers(hypotheses, references, sources, lengths)
+            return Answers(hypotheses, references, sources, lengths, truncated=truncated)
         scores = self.scores(sources, [refs[0] for refs in references])
         return Answers(
             hypotheses,
@@ -138,12 +152,11 @@ class Predictor:
             log_probs=np.array([score.log_prob for score in scores]),
             tokens=np.array([len(score.token_log_probs) for score in scores]),
             correct=np.array([score.correct for score in scores]),
+            truncated=truncated,
         )
 
     def _read(self, sources: Sequence[str]) -> list[list[list[int]]]:
-        """The ids of all sources, by every reader that there is; and the networks are made ready for use."""
-        for network in self.networks:
-            network.eval()
+        """The ids of all sources, by every reader that there is."""
         read = [reader.encode(sources) for reader in self.readers or [self.tokenizers.source]]
         for row, source in enumerate(sources):
             if not source.strip() or not all(ids[row] for ids in read):  # for one of them it is blank: for all

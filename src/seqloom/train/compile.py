@@ -83,7 +83,9 @@ def compile_corpus(
     elif isinstance(train, Files) and train.once:
         remaining = list(read(train, empty=data.empty, skipped=skipped))
     looked_at = read(remaining, empty=data.empty) if isinstance(remaining, Files) else iter(remaining)
-    for line in choose_tokenizers(config, looked_at):
+    can_read_again = not (isinstance(dev, Files) and dev.once)
+    validation = (read(dev, empty=data.empty) if isinstance(dev, Files) else dev) if can_read_again else ()
+    for line in choose_tokenizers(config, looked_at, validation):
         display.say(line)
     assert data.source is not None
     assert data.target is not None

@@ -5,7 +5,7 @@ table were found by trying, not by theory: what they reach is in ``docs/results.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from seqloom.models.build import check_wiring
 from seqloom.models.describe import complete
 from seqloom.presets import load_preset
 from seqloom.registry import build, split
-from seqloom.train.judge import USUAL
+from seqloom.train.texts import Kind
 
 PRESET = "recurrent"
 LOOKED_AT = 2000
@@ -57,33 +57,30 @@ def suited_to(pairs: int) -> Suited:
     return next(row for row in TABLE if pairs <= row.pairs)
 
 
-def choose_tokenizers(config: Config, examples: Iterable[Example]) -> list[str]:
-    """Choose the tokenizers that the configuration leaves open, by looking at some pairs; says what was chosen."""
+def choose_tokenizers(config: Config, examples: Iterable[Example], dev: Iterable[Example] = ()) -> list[str]:
+    """Choose the tokenizers that the configuration leaves open, by looking at some pairs; says what was chosen.
+
+    dev: of the validation set, whose words a closed vocabulary has too.
+    """
     data, said = config.data, []
     looked_at = list(islice(examples, LOOKED_AT))
     if not looked_at:
         raise OptionError("there is no pair to train on")
-    sides = {"source": [e.source for e in looked_at], "target": [e.target for e in looked_at]}
+    others = list(islice(dev, LOOKED_AT))
+    kinds = {
+        "source": Kind.of([e.source for e in looked_at], [e.source for e in others]).tokenizer,
+        "target": Kind.of([e.target for e in looked_at], [e.target for e in others]).tokenizer,
+    }
     if data.shared:
-        both = data.source or data.target or kind_of_text([*sides["source"], *sides["target"]])
+        alike = kinds["source"] == kinds["target"]
+        both = data.source or data.target or (kinds["source"] if alike else "bpe")
         data.source, data.target = data.source or both, data.target or both  # two that differ are refused later
-    for side, texts in sides.items():
+    for side, kind in kinds.items():
         if getattr(data, side) is None:
-            kind = kind_of_text(texts)
             chosen = APART if (side, kind) == ("source", "character") else kind
             setattr(data, side, chosen)
             said.append(f"{side}: tokenizer {kind}{', letters taken apart' if chosen is APART else ''}")
     return said
-
-
-def kind_of_text(texts: Sequence[str]) -> str:
-    """``character`` for single words, ``symbols`` for phonemes and the like set apart by spaces, else ``bpe``."""
-    pieces = [text.split() for text in texts]
-    words = sum(map(len, pieces))
-    letters = sum(len(piece) for text in pieces for piece in text)
-    if sum(len(text) > 1 for text in pieces) < 0.1 * len(texts):
-        return "character"
-    return "symbols" if letters / max(words, 1) <= 2.5 else "bpe"
 
 
 def model_described(config: Config) -> dict[str, Any]:
@@ -142,7 +139,7 @@ def check_parts(config: Config) -> None:
 def choose(config: Config, pairs: int, targets: Iterable[str] = ()) -> list[str]:
     """Fill in all that the configuration leaves open but the number of updates; says what was chosen.
 
-    targets: what answers are to be judged by, where that is known already.
+    targets: what outputs are to be judged by.
     """
     row = suited_to(pairs)
     said: list[str] = []
@@ -170,7 +167,7 @@ def choose(config: Config, pairs: int, targets: Iterable[str] = ()) -> list[str]
     if train.metric is None:
         target, options = split("tokenizer", config.data.target or "bpe")
         lowercase = {"lowercase": True} if options.get("lowercase") else {}  # unseen, unknown
-        train.metric = {"name": USUAL.get(target, (_for_words(targets),))[0], **lowercase}
+        train.metric = {"name": Kind.of(list(islice(targets, LOOKED_AT))).metrics(target)[0], **lowercase}
         said.append(f"judged by {train.metric['name']}")
     if train.optimiser is None or "name" not in _mapping(train.optimiser):
         rate = {"rate": 1e-3, "betas": [0.9, 0.98]} if _is_transformer(config) else {"rate": row.rate}
@@ -197,12 +194,6 @@ def choose_updates(config: Config, batches: int) -> list[str]:
         train.schedule = {**CHOSEN["schedule"], "warmup": warmup, **_mapping(train.schedule)}
         said.append(f"a cosine schedule with {train.schedule['warmup']} updates of warm-up")
     return said
-
-
-def _for_words(targets: Iterable[str]) -> str:
-    """The metric for targets of words: BLEU, but for single ones, whose BLEU is 0 however good they are."""
-    lengths = {len(target.split()) for target in islice(targets, LOOKED_AT)}
-    return "exact" if lengths == {1} else "bleu"
 
 
 def _is_transformer(config: Config) -> bool:

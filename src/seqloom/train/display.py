@@ -43,12 +43,16 @@ class Progress:
 
 @dataclass(frozen=True)
 class Judged:
-    """What an evaluation on dev gave: metrics by name, the one that decides, and one answer to look at."""
+    """What an evaluation on dev gave: metrics by name, the one that decides, and one answer to look at.
+
+    truncated: how many outputs ended before the model ended them.
+    """
 
     update: int
     metrics: Mapping[str, float]
     decides: str
     is_best: bool
+    truncated: int
     source: str
     answer: str
     reference: str
@@ -165,7 +169,9 @@ def facts(progress: Progress) -> list[str]:
 def summary(judged: Judged) -> str:
     """The metrics of an evaluation in one line, the one that decides in front."""
     order = sorted(judged.metrics, key=lambda name: name != judged.decides)
-    return "  ".join(f"{name} {judged.metrics[name]:.2f}" for name in order) + ("  *best*" if judged.is_best else "")
+    words = [f"{name} {judged.metrics[name]:.2f}" for name in order]
+    words += [f"{judged.truncated:,} truncated"] * bool(judged.truncated) + ["*best*"] * judged.is_best
+    return "  ".join(words)
 
 
 def agrees(judged: Judged) -> bool:

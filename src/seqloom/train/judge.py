@@ -13,14 +13,12 @@ from seqloom.predictor import Predictor
 from seqloom.registry import Spec, build, find, options, split
 from seqloom.train.interrupt import Interrupts
 
-USUAL = {"symbols": ("wer", "ser"), "character": ("exact",), "byte": ("exact",)}
-"""Metrics that suit a target, by its tokenizer, the one to decide by first; any other suits BLEU."""
-
 
 class Judgement(NamedTuple):
-    """Metrics by name, and one example: source, answer, reference."""
+    """Metrics by name, how many outputs were truncated, and one example: source, answer, reference."""
 
     metrics: Mapping[str, float]
+    truncated: int
     sample: tuple[str, str, str]
 
 
@@ -60,7 +58,7 @@ class Judge:
         values = {name: metric.score(answers) for name, metric in self.metrics.items()}
         shown = Random(update).randrange(len(self.examples))  # another one every time
         example = self.examples[shown]
-        return Judgement(values, (example.source, answers.hypotheses[shown], example.target))
+        return Judgement(values, answers.truncated_count, (example.source, answers.hypotheses[shown], example.target))
 
 
 def judge_for(examples: Sequence[Example], tokenizers: Tokenizers, decides: Spec, also: Sequence[str]) -> Judge:

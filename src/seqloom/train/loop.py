@@ -39,6 +39,10 @@ from seqloom.train.objectives import Objective
 
 DIVERGED = 2.0
 """A loss so many times that of guessing all symbols alike will not come back."""
+STUCK = 4
+"""After so many validations, a metric that has not moved tells nothing about which weights are best."""
+FLOOR = 1.0
+"""Of a metric that should rise, whatever is below counts as 0."""
 
 
 class Portion(NamedTuple):
@@ -52,7 +56,11 @@ class Portion(NamedTuple):
 
 @dataclass
 class Standing:
-    """All of a run's state that is plain numbers, and the digest of the corpus that it learns from."""
+    """All of a run's state that is plain numbers, and the digest of the corpus that it learns from.
+
+    losses: the validation loss of the weights that are kept, by their update.
+    unmoved: for how many validations the metric has had its first value; 0 once it has moved.
+    """
 
     corpus: str = ""
     update: int = 0
@@ -63,6 +71,8 @@ class Standing:
     tokens: int = 0
     evaluated: int = 0
     best: list[tuple[float, int]] = field(default_factory=list)
+    losses: dict[int, float] = field(default_factory=dict)
+    unmoved: int = 0
     without_best: int = 0
     metrics_length: int = 0
     timing_length: int = 0
@@ -198,28 +208,71 @@ class Loop:
             value = judgement.metrics[self.judge.decides]
             if not math.isfinite(value):
                 value = -math.inf if self.judge.higher_is_better else math.inf
+            self._notice(value)
+            standing.losses[standing.update] = judgement.metrics.get("loss", math.inf)
             is_best = not standing.best or self._rank((value, standing.update)) < self._rank(standing.best[0])
             kept = sorted([*standing.best, (value, standing.update)], key=self._rank)[: self.config.keep or 1]
             if (value, standing.update) in kept:
                 save_weights(self.folder.kept(standing.update), distinct(self.network))
         standing.best = kept
+        standing.losses = {update: standing.losses[update] for _, update in kept if update in standing.losses}
         standing.without_best = 0 if is_best else standing.without_best + 1
         standing.evaluated = standing.update
         self.schedule.observe(-value if self.judge.higher_is_better else value)  # it takes the lower as better
-        record = {"update": standing.update, "epoch": standing.epoch, "dev": dict(judgement.metrics), "best": is_best}
+        record: dict[str, Any] = {
+            "update": standing.update,
+            "epoch": standing.epoch,
+            "dev": dict(judgement.metrics),
+            "best": is_best,
+        }
+        if judgement.truncated:
+            record["truncated"] = judgement.truncated
         self.metrics.append(record)
         self._board({f"dev/{name}": number for name, number in judgement.metrics.items()})
         self.display.judged(
-            Judged(standing.update, judgement.metrics, self.judge.decides, is_best, *judgement.sample)
+            Judged(
+                standing.update,
+                judgement.metrics,
+                self.judge.decides,
+                is_best,
+                judgement.truncated,
+                *judgement.sample,
+            )
         )
         self.save()
         self._forget_the_others()
         return True
 
-    def _rank(self, kept: tuple[float, int]) -> tuple[float, int]:
-        """Best first; of equals, the earlier."""
+    def _rank(self, kept: tuple[float, int]) -> tuple[float, float, int]:
+        """Best first; of equals, the earlier. Where the metric is stuck, the validation loss decides."""
         value, update = kept
-        return (-value if self.judge.higher_is_better else value, update)
+        if self.is_stuck:
+            return (0.0, self.standing.losses.get(update, math.inf), update)
+        return (-value if self.judge.higher_is_better else value, 0.0, update)
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the metric has told nothing so far."""
+        return self.standing.unmoved >= STUCK
+
+    def _notice(self, value: float) -> None:
+        """Whether the metric has moved since the first validation: say so if it starts or stops being stuck."""
+        standing, name = self.standing, self.judge.decides
+        if name == "loss" or (standing.best and not standing.unmoved):
+            return
+        was_stuck, level = self.is_stuck, self._level(value)
+        moved = bool(standing.best) and level != self._level(standing.best[0][0])
+        standing.unmoved = 0 if moved else standing.unmoved + 1
+        if self.is_stuck and not was_stuck:
+            self.display.say(
+                f"{name} was {value:.2f} in all of the first {STUCK} validations, so it can't tell which weights are "
+                f"best: until it moves, the validation loss decides. To choose another metric: --set train.metric=…"
+            )
+        elif was_stuck and moved:
+            self.display.say(f"{name} moves: from now on it decides again which weights are best")
+
+    def _level(self, value: float) -> float:
+        return 0.0 if self.judge.higher_is_better and value < FLOOR else value
 
     def _forget_the_others(self) -> None:
         """Remove kept weights that are no longer among the best: only now that the checkpoint does without them."""

@@ -1,5 +1,6 @@
 """From a configuration to a trained run, and from an interrupted run to the end of it."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,14 @@ from seqloom.train.defaults import check_model, check_parts, choose, choose_upda
 from seqloom.train.display import Display
 from seqloom.train.folder import Lines, RunFolder
 from seqloom.train.interrupt import Interrupts
-from seqloom.train.judge import USUAL, judge_for
+from seqloom.train.judge import judge_for
 from seqloom.train.loop import Loop, batching
 from seqloom.train.readme import readme
 from seqloom.train.task import task_examples
+from seqloom.train.texts import Kind
+
+SHOWN, TOKENS_SHOWN = 3, 40
+"""Pairs that are shown when training starts, and how many tokens of each side."""
 
 
 def train(
@@ -62,9 +67,29 @@ def train(
     parameters = sum(p.numel() for p in network.parameters())
     display.say(f"{parameters:,} parameters; {config.train.updates:,} updates; the run is in {out}")
     prepared.tokenizers.save(folder.tokenizer)
+    for line in as_seen(prepared):
+        display.say(line)
     loop = _loop(folder, config, prepared, network, batches, display)
     folder.write_config(config, command)
     return _run(loop, config, prepared)
+
+
+def as_seen(prepared: Prepared) -> list[str]:
+    """Three pairs as the model sees them, tokens separated, and how to choose other tokens."""
+    tokenizers, corpus = prepared.tokenizers, prepared.train
+    rows = sorted({number * (len(corpus) - 1) // max(SHOWN - 1, 1) for number in range(SHOWN)})
+    sides = ((tokenizers.source, corpus.source), (tokenizers.target, corpus.target))
+    said = ["pairs as the model sees them:"]
+    for row in rows:
+        source, target = (_shortened(tokenizer.tokens(ids(row).tolist())) for tokenizer, ids in sides)
+        said.append(f"    {source}  →  {target}")
+    return [*said, "to choose otherwise: --set data.source=… --set data.target=… (seqloom parts tokenizer)"]
+
+
+def _shortened(tokens: list[str]) -> str:
+    """Tokens for a person to see where each ends: a space is shown as ␣."""
+    shown = [token.replace(" ", "␣") for token in tokens[:TOKENS_SHOWN]]
+    return "·".join(shown + ["…"] * (len(tokens) > TOKENS_SHOWN))
 
 
 def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFolder:
@@ -169,7 +194,8 @@ def _loop(
     assert prepared.dev is not None
     assert config.train.metric is not None
     examples = list(prepared.dev.examples())
-    also = ["loss", "perplexity", *USUAL.get(prepared.tokenizers.target.spec["name"], ("bleu",))]
+    suiting, *_ = fits = Kind.of([e.target for e in examples]).metrics(prepared.tokenizers.target.spec["name"])
+    also = ["loss", "perplexity", *fits] if "ser" in fits else ["loss", "perplexity", suiting]
     judge = judge_for(examples, prepared.tokenizers, config.train.metric, also)
     loop = Loop(network, prepared.train, batches, judge, config=config.train, folder=folder, display=display)
     if loop.restore():
@@ -193,14 +219,39 @@ def _run(loop: Loop, config: Config, prepared: Prepared) -> RunFolder:
         final = None
         if finished:
             put_weights(network, weights, folder.weights)
-            final = _final(network, prepared, loop.judge.metrics, config, interrupts)
-            finished = final is not None
-            if final is not None:
-                Lines(folder.metrics).append({"update": loop.standing.update, "final": final})
+            found = _final(network, prepared, loop.judge.metrics, config, interrupts)
+            finished = found is not None
+            if found is not None:
+                final, truncated = found
+                record = {"update": loop.standing.update, "final": final}
+                Lines(folder.metrics).append(record | ({"truncated": truncated} if truncated else {}))
+                for line in closing_remarks(loop, config, truncated):
+                    loop.display.say(line)
     write(folder.readme, readme(folder, config, prepared, network, final))
     if not finished:
         loop.display.say(f"stopped after update {loop.standing.update:,}")
     return folder
+
+
+def closing_remarks(loop: Loop, config: Config, truncated: int) -> list[str]:
+    """What to know about a run that is over: outputs that were truncated, and whether it was still improving."""
+    said = []
+    if truncated:
+        count = len(loop.judge.examples)
+        said.append(
+            f"{truncated:,} of {count:,} outputs on the validation set were truncated at the maximum length "
+            f"(search.max_length, search.max_ratio)"
+        )
+    standing, best = loop.standing, loop.standing.best
+    if standing.evaluated > (config.train.evaluate_every or 0) and best and best[0][1] == standing.update:
+        longer = (
+            f"train.epochs={2 * config.train.epochs}" if config.train.epochs else f"train.updates={2 * loop.updates}"
+        )
+        said.append(
+            f"the last validation score was the best, so the run was still improving. To continue it: "
+            f"seqloom train --resume {shlex.quote(str(loop.folder.path))} --set {longer}"
+        )
+    return said
 
 
 def _final(
@@ -209,10 +260,10 @@ def _final(
     metrics: Mapping[str, Metric],
     config: Config,
     interrupts: Interrupts,
-) -> dict[str, dict[str, Any]] | None:
+) -> tuple[dict[str, dict[str, Any]], int] | None:
     """Dev judged once more, with the weights and the search that will be used: value and signature by metric.
 
-    None if it was interrupted.
+    With them, how many outputs were truncated. None if it was interrupted.
     """
     assert prepared.dev is not None
     examples = list(prepared.dev.examples())
@@ -224,10 +275,11 @@ def _final(
     )
     if answers is None:
         return None
-    return {
+    values = {
         name: {"value": metric.score(answers), "signature": metric.signature(answers)}
         for name, metric in metrics.items()
     }
+    return values, answers.truncated_count
 
 
 def load_network(folder: RunFolder, config: Config, sizes: Mapping[str, int]) -> Autoregressive:

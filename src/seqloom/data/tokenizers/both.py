@@ -1,9 +1,10 @@
 """The tokenizers of both sides: trained on examples, kept in one file."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from seqloom.data.readers import Example
 from seqloom.data.tokenizers.base import Cutter
@@ -18,11 +19,16 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Tokenizers:
-    """The tokenizer of each side; ``shared`` if both are one."""
+    """The tokenizer of each side; ``shared`` if both are one.
+
+    limits: how long the sources and targets that they were trained with are, in tokens: ``source`` and ``target``,
+        the longest of each, and ``ratio``, the most target tokens per source token. None in older files.
+    """
 
     source: Tokenizer
     target: Tokenizer
     shared: bool = False
+    limits: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         if self.shared and self.source is not self.target:
@@ -31,7 +37,14 @@ class Tokenizers:
     def save(self, path: Path | str) -> None:
         """Write both into one file, put in place whole."""
         target = None if self.shared else self.target.to_json()
-        data = {"format": FORMAT, "version": VERSION, "source": self.source.to_json(), "target": target}
+        data: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "source": self.source.to_json(),
+            "target": target,
+        }
+        if self.limits is not None:
+            data["limits"] = dict(self.limits)
         write(Path(path), json.dumps(data, ensure_ascii=False) + "\n")
 
     @classmethod
@@ -52,7 +65,8 @@ class Tokenizers:
         try:
             source = Tokenizer.from_json(data["source"])
             shared = data["target"] is None
-            return cls(source, source if shared else Tokenizer.from_json(data["target"]), shared)
+            target = source if shared else Tokenizer.from_json(data["target"])
+            return cls(source, target, shared, data.get("limits"))
         except Exception as error:  # the library raises plain Exception
             raise InputError(f"{path} is damaged: {error}; prepare the data again, or copy the file again") from None
 

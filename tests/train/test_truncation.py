@@ -1,0 +1,75 @@
+"""Long targets: the maximum length comes from the training data, and outputs that it truncates are counted."""
+
+import io
+import json
+
+import pytest
+
+import seqloom
+from seqloom.config import make_config, merge
+from seqloom.data.readers import Example
+from seqloom.train.display import PlainDisplay
+from seqloom.train.folder import Lines
+from seqloom.train.start import train
+from tests.train.small import BASE, WORDS, evaluations
+
+LONG = [Example(word, word * 12) for word in WORDS]  # 36 tokens: more than 2·3 + 20
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    shown = io.StringIO()
+    config = make_config(merge(BASE, {"train": {"updates": 4}}))
+    out = tmp_path_factory.mktemp("long") / "run"
+    folder = train(config, out, display=PlainDisplay(shown), train_examples=LONG[:80], dev_examples=LONG[80:])
+    return folder, shown.getvalue()
+
+
+def test_targets_as_long_as_those_of_the_training_data_can_be_written(run):
+    """A prefix longer than the maximum is refused."""
+    model = seqloom.load(run[0].path)
+    assert model.predict(LONG[7].source, prefix=LONG[7].target).startswith(LONG[7].target)
+
+
+def test_runs_that_know_no_lengths_keep_the_rule_they_were_trained_with(run, tmp_path):
+    folder, _ = run
+    model = seqloom.load(folder.path)
+    data = json.loads(folder.tokenizer.read_text(encoding="utf-8"))
+    assert data["limits"] == {"source": 3, "target": 36, "ratio": 12.0}
+    del data["limits"]
+    old = tmp_path / "tokenizer.json"
+    old.write_text(json.dumps(data), encoding="utf-8")
+    tokenizers = type(model.tokenizers).load(old)
+    assert tokenizers.limits is None
+    assert seqloom.predictor.Predictor(model.network, tokenizers).limits is None
+
+
+def test_truncated_outputs_are_reported(run):
+    """After four updates the model repeats itself forever."""
+    folder, shown = run
+    found = {}
+    for search in ("greedy", "beam"):
+        answers = seqloom.load(folder.path).answers([e.source for e in LONG[80:]], search=search)
+        found[search] = sum(not best.finished for best, *_ in answers)
+    assert found["greedy"] > 0
+    assert evaluations(folder)[-1]["truncated"] == found["greedy"]
+    assert f"{found['greedy']} truncated" in shown
+    assert [r["truncated"] for r in Lines(folder.metrics) if "final" in r] == [found["beam"]]
+    assert f"{found['beam']} of 20 outputs on the validation set were truncated" in shown
+
+
+def test_evaluate_counts_truncated_outputs(run):
+    model, sources = seqloom.load(run[0].path), [e.source for e in LONG[80:]]
+    count = sum(not best.finished for best, *_ in model.answers(sources, max_length=1))
+    assert count > 0
+    report = model.evaluate(LONG[80:], max_length=1, metrics=["exact"], bootstrap=0)
+    assert report.truncated == report.to_json()["truncated"] == count
+    both = model.compare(model, LONG[80:], max_length=1, metrics=["exact"])
+    assert both.to_json()["truncated"] == [count, count]
+
+
+def test_requests_do_not_switch_the_network(run, monkeypatch):
+    """Another thread may be using it."""
+    model = seqloom.load(run[0].path)
+    monkeypatch.setattr(type(model.network), "eval", lambda _: pytest.fail("switched by a request"))
+    assert isinstance(model.predict("afk"), str)
