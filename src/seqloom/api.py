@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, overload
 
 from seqloom.config import Config, make_config, merge, nested
-from seqloom.data.readers import Example, Files, read
+from seqloom.data.examples import Example, Examples
+from seqloom.data.readers import examples_of
 from seqloom.data.tokenizers import Tokenizers
 from seqloom.decode import Search
 from seqloom.decode.ensemble import Ensemble
@@ -24,7 +25,7 @@ from seqloom.train.start import load_network, train
 
 Folder = str | Path
 Pairs = Iterable[tuple[str, str]] | Iterable[Example]
-Data = Folder | Iterable[Folder] | Files | Pairs
+Data = Folder | Iterable[Folder] | Examples | Pairs
 
 
 class Model:
@@ -94,7 +95,7 @@ class Model:
 
     def answer_data(self, data: Data, *, search: Spec | None = None, **options: Any) -> Answers:
         """The model's answers to data with references: what metrics are computed from."""
-        examples = [e for e in examples_of(data) if e.source.strip() and e.target.strip()]  # as files are read
+        examples = list(examples_of(data).read())
         if not examples:
             raise InputError("there is nothing to evaluate on: the data holds no pair")
         references = [(e.target, *e.references) for e in examples]
@@ -125,7 +126,7 @@ class Model:
         **options: Any,
     ) -> Comparison:
         """This model against another on the same data, with a paired test of significance."""
-        examples = examples_of(data)  # once: it may be a pipe
+        examples = list(examples_of(data).read())  # once: it may be a pipe
         judged = self.metrics(metrics, other)
         if not self.tokenizers.target.same_tokens(other.tokenizers.target):
             counting = [metric.name for metric in judged if metric.needs == "model"]
@@ -268,8 +269,8 @@ def fit(
                 config,
                 Path(out) if out is not None else Path(temporary) / "run",
                 display=display,
-                train_examples=examples_of(pairs),
-                dev_examples=None if dev is None else examples_of(dev),
+                train_examples=examples_of(pairs, name="train"),
+                dev_examples=None if dev is None else examples_of(dev, name="dev"),
                 command="seqloom.fit(…)",
             )
             if not folder.finished:
@@ -278,21 +279,3 @@ def fit(
             return load(folder.path)
     finally:
         display.close()
-
-
-def examples_of(data: Data) -> list[Example]:
-    """Examples from files or from plain pairs."""
-    if isinstance(data, Files):
-        return list(read(data))
-    given: list[Any] = [data] if isinstance(data, str | Path) else list(data)
-    if given and isinstance(given[0], str | Path):
-        return list(read(Files.of(list(map(str, given)))))
-    return [_example(number, pair) for number, pair in enumerate(given)]
-
-
-def _example(number: int, pair: Any) -> Example:
-    if isinstance(pair, Example):
-        return pair
-    if not (isinstance(pair, Sequence) and len(pair) == 2 and all(isinstance(side, str) for side in pair)):
-        raise InputError(f"pair {number} is {pair!r}: a pair is (source, target), both text")
-    return Example(*pair)

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from seqloom.data.readers.columns import columns_of
 from seqloom.errors import OptionError, unknown
 from seqloom.registry import Count, Natural, Share
 
@@ -42,14 +43,22 @@ class DataConfig(Section):
 
     train: list[str] | None = option(None, "one file of pairs, line-aligned files, or a prepared folder")
     dev: list[str] | None = option(None, "the same, to judge by; null: a part of train is held out")
-    format: Literal["lines", "tsv", "jsonl", "parquet"] | None = option(None, "null: from the name")
-    columns: list[str | int] | None = option(None, "of source and target in a file of pairs")
+    format: str | None = option(None, "a reader (seqloom parts reader); null: from the name")
+    columns: list[str | int] | dict[str, str | int | list[str | int]] | None = option(
+        None, "[0, 2], or {source: lemma, target: form}: where they are in a file of pairs"
+    )
     header: bool = option(False, "whether a TSV's first line names its columns")
     empty: Literal["skip", "refuse"] = option("skip", "what to do with a pair that has an empty side")
     max_length: Count = option(250, "in tokens; training pairs with a longer side are left out")
     source: PartSpec | None = option(None, "the tokenizer of the source (seqloom parts tokenizer)")
     target: PartSpec | None = option(None, "the tokenizer of the target")
     shared: bool = option(False, "one tokenizer, trained on both sides")
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _are_columns(cls, columns: Any) -> Any:
+        columns_of(columns)
+        return columns
 
 
 class TrainConfig(Section):
@@ -149,7 +158,7 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in above.items():
         there = merged.get(key)
         if isinstance(value, Mapping):
-            base = there if isinstance(there, Mapping) else {} if there is None else {"name": there}
+            base = there if isinstance(there, Mapping) else {"name": there} if isinstance(there, str) else {}
             if "name" in value and value["name"] != base.get("name", value["name"]):
                 base = {}
             merged[key] = merge(base, value)

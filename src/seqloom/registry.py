@@ -48,6 +48,7 @@ KINDS: dict[str, Kind] = {
     "bridge": Kind("from the encoder to the decoder's first state", "seqloom.models.bridges"),
     "decoder": Kind("the target, one step after another", "seqloom.models.decoders"),
     "readout": Kind("from a recurrent decoder's state and context to features", "seqloom.models.readouts"),
+    "reader": Kind("how examples are read from a file format", "seqloom.data.readers"),
     "tokenizer": Kind("how text is cut into tokens", "seqloom.data.tokenizers"),
     "task": Kind("data that ships with seqloom or is made by it", "seqloom.tasks"),
     "optimiser": Kind("how gradients become new weights", "seqloom.train.optimisers"),

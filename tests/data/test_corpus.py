@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from seqloom.batch import Batch
 from seqloom.data import corpus as corpus_module
 from seqloom.data.corpus import Corpus, CorpusWriter
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
 from seqloom.errors import InputError
 
 ROWS = st.lists(
@@ -20,10 +20,11 @@ ROWS = st.lists(
 
 
 def same(one: Batch, other: Batch) -> None:
-    for name in ("source", "source_mask", "target", "target_mask"):
-        a, b = getattr(one, name), getattr(other, name)
-        assert a.dtype == b.dtype
-        assert torch.equal(a, b), name
+    assert {*one.fields} == {*other.fields}
+    for name, field in one.fields.items():
+        for a, b in zip(field, other[name], strict=True):
+            assert a.dtype == b.dtype
+            assert torch.equal(a, b), name
 
 
 @settings(max_examples=50, deadline=None)

@@ -11,8 +11,9 @@ import threading
 import pytest
 
 import seqloom.data.lines
+from seqloom.data.examples import Example
 from seqloom.data.prepare import Prepared, prepare
-from seqloom.data.readers import Example, Files
+from seqloom.data.readers import Files
 from seqloom.data.tokenizers import train_tokenizers
 from seqloom.errors import InputError, OptionError
 
@@ -169,9 +170,9 @@ def test_data_that_is_no_use_is_refused(tmp_path):
         prepare(tmp_path / "out", [("", "x"), ("a " * 9, "x")], **OPTIONS)
     with pytest.raises(InputError, match="there are none"):
         prepare(tmp_path / "out", [], **OPTIONS)
-    with pytest.raises(InputError, match="pair 1 of train has an empty side"):
+    with pytest.raises(InputError, match="pair 1 of train: the source is empty"):
         prepare(tmp_path / "out", [("a", "b"), (" ", "b")], **OPTIONS, empty="refuse")
-    for bad in ("ab", ("a",), ("a", 3), ("a", "\ud800"), ("a", "b", (1,))):
+    for bad in (("a",), ("a", 3), ("a", "\ud800"), ("a", "b", (1,))):
         with pytest.raises(InputError, match="pair 0 of train"):
             prepare(tmp_path / "out", [bad], **OPTIONS)
     with pytest.raises(OptionError, match="not both"):

@@ -5,7 +5,7 @@ from unicodedata import normalize
 import pytest
 
 from seqloom.config import make_config
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
 from seqloom.data.tokenizers import train_tokenizers
 from seqloom.errors import OptionError, SeqloomError
 from seqloom.train.defaults import TABLE, choose, choose_tokenizers, choose_updates, kind_of_text

@@ -35,7 +35,7 @@ def demo(
     from seqloom.cli.console import Console
     from seqloom.cli.draw import alignment
     from seqloom.config import make_config
-    from seqloom.data.readers import Example
+    from seqloom.data.examples import Example
     from seqloom.registry import build
     from seqloom.train.display import display_for
     from seqloom.train.start import train

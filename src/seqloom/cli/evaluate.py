@@ -71,7 +71,7 @@ def evaluate(
     from seqloom.cli.console import Console
     from seqloom.cli.search_options import search_options
     from seqloom.cli.values import parsed
-    from seqloom.data.readers import Skipped, read
+    from seqloom.data.examples import Skipped
     from seqloom.errors import OptionError
     from seqloom.registry import import_file
 
@@ -92,7 +92,7 @@ def evaluate(
     metrics = [parsed(text) for text in metric] if metric else None
     options: dict[str, Any] = {"metrics": metrics, "search": None if search is None else parsed(search), **of_search}
     skipped = Skipped()
-    examples = list(read(files, skipped=skipped))
+    examples = list(files.read(skipped=skipped))
     if skipped:
         print(f"seqloom: {skipped.total():,} pairs are left out: they have an empty side", file=sys.stderr)
     result: Any

@@ -7,7 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Assignments, Code, DevFiles, Preset, TrainFiles
+from seqloom.cli.options import (
+    Assignments,
+    Code,
+    Columns,
+    DataFormat,
+    DevFiles,
+    Header,
+    Preset,
+    TrainFiles,
+    data_given,
+)
 
 INTERRUPTED = 130
 """The exit code of what was stopped by Ctrl-C, as shells have it: what was to come next should not."""
@@ -17,6 +27,9 @@ def train(
     config: Annotated[Path | None, typer.Argument(help="A configuration in YAML; seqloom config prints one.")] = None,
     train: TrainFiles = None,
     dev: DevFiles = None,
+    form: DataFormat = None,
+    columns: Columns = None,
+    header: Header = False,
     out: Annotated[Path | None, typer.Option(help="The folder that the run will be.")] = None,
     preset: Preset = None,
     assign: Assignments = None,
@@ -37,13 +50,13 @@ def train(
     display = display_for()
     try:
         if resume is not None:
-            if config or train or dev or out or preset:
+            if config or train or dev or form or columns or header or out or preset:
                 raise OptionError(
                     "--resume goes on with a run as it is: only --set train.updates=… and the like go with it"
                 )
             folder = go_on(resume, changes, display=display)
         else:
-            given: dict[str, Any] = {"data": {k: v for k, v in (("train", train), ("dev", dev)) if v}}
+            given: dict[str, Any] = {"data": data_given(train, dev, form, columns, header)}
             if preset is not None:
                 given["model"] = {"preset": preset}
             layers = [read_config(config)] if config is not None else []

@@ -17,7 +17,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import torch
 
 from seqloom.batch import END, Batch, Padded
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
 from seqloom.errors import InputError
 
 ROWS = 1 << 16

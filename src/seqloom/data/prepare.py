@@ -9,7 +9,7 @@ corpus.json      facts: files, counts, digests, what was skipped and why
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.data.corpus import Corpus, CorpusWriter
-from seqloom.data.holdout import WithoutHeldOut
+from seqloom.data.examples import Empty, Example, Examples, Skipped
 from seqloom.data.lines import STDIN
-from seqloom.data.readers import Empty, Example, Files, Skipped, check_characters, read
+from seqloom.data.readers import examples_of
 from seqloom.data.tokenizers import Tokenizers, train_tokenizers
 from seqloom.errors import InputError, OptionError
 from seqloom.files import new_folder
@@ -31,7 +31,6 @@ FACTS = "corpus.json"
 AT_ONCE = 1 << 13
 """Pairs that are encoded together: enough for all cores, little enough to hold."""
 
-Pairs = Iterable[Example | Sequence[str]]
 Progress = Callable[[str, int], None]
 
 
@@ -75,8 +74,8 @@ def is_prepared(folder: Path) -> bool:
 
 def prepare(
     out: Path | str,
-    train: Files | Pairs,
-    dev: Files | Pairs | None = None,
+    train: Any,
+    dev: Any = None,
     *,
     source: Spec = "bpe",
     target: Spec = "bpe",
@@ -88,8 +87,8 @@ def prepare(
 ) -> Prepared:
     """Compile a corpus into the folder ``out``, which is put in place whole, or not at all.
 
-    train, dev: files, or pairs of texts. What can be read only once (standard input, an iterator) is first written
-        to a temporary file, as it is needed twice.
+    train, dev: ``Examples``, paths of files, or pairs of texts. What can be read only once (standard input, an
+        iterator) is first written to a temporary file, as it is needed twice.
     source, target, shared: the tokenizers to train on the training data.
     max_length: training pairs with more tokens on either side are skipped and counted; dev pairs are all kept.
     empty: whether pairs with an empty side are skipped and counted, or refused.
@@ -97,6 +96,8 @@ def prepare(
     progress: called with what is being done and how many pairs it has been done to.
     """
     home = Path(out)
+    train = examples_of(train, name="train")
+    dev = None if dev is None else examples_of(dev, name="dev")
     check_data(train, dev)
     if home.exists() and not is_prepared(home) and not (home.is_dir() and not any(home.iterdir())):
         raise OptionError(f"{home} is there and is no prepared corpus, so it is not overwritten: name another folder")
@@ -126,62 +127,55 @@ def prepare(
     return Prepared.open(home)
 
 
-def check_data(train: Files | Pairs, dev: Files | Pairs | None) -> None:
-    """Refuse files that can't be read, before any work is done."""
-    for files in (train, dev):
-        if isinstance(files, Files):
-            files.check()
-    if all(isinstance(files, Files) and STDIN in files.paths for files in (train, dev)):
+def check_data(train: Examples, dev: Examples | None) -> None:
+    """Refuse what can't be read, before any work is done."""
+    for examples in (train, dev):
+        if examples is not None:
+            examples.check()
+    if dev is not None and STDIN in train.paths and STDIN in dev.paths:
         raise OptionError("standard input (-) can be the training data or the dev data, not both")
+
+
+class Spooled:
+    """Examples in a file of our own, where what could be read only once is kept to be read again."""
+
+    once = False
+
+    def __init__(self, path: Path, examples: Iterable[Example], paths: tuple[str, ...]) -> None:
+        self.paths = paths
+        self._path = path
+        with path.open("w", encoding="utf-8") as file:
+            for example in examples:
+                file.write(json.dumps(example) + "\n")
+
+    def check(self) -> None:
+        """They have been read already."""
+
+    def read(self, *, empty: Empty = "skip", skipped: Skipped | None = None) -> Iterator[Example]:
+        """All of them; none is left out, as that has been done."""
+        with self._path.open(encoding="utf-8") as file:
+            for line in file:
+                yield Example(**json.loads(line))
 
 
 class _Data:
     """Examples that can be read again, and what was skipped."""
 
-    def __init__(self, given: Files | Pairs, empty: Empty, spool: Path, progress: Progress | None) -> None:
+    def __init__(self, given: Examples, empty: Empty, spool: Path, progress: Progress | None) -> None:
         self.name = spool.stem
         self.skipped = Skipped()
-        read_from = given.examples if isinstance(given, WithoutHeldOut) else given
-        self.files = _facts(read_from) if isinstance(read_from, Files) else []
+        self.files = _facts(given.paths)
         self._empty = empty
         self._progress = progress
-        self._given = given
-        self._spooled: Files | None = None
-        if (isinstance(given, Files) and given.once) or isinstance(given, Iterator):
-            with spool.open("w", encoding="utf-8") as file:
-                for example in self._counted("reading", self._read(self.skipped)):
-                    row = {"source": example.source, "target": [example.target, *example.references]}
-                    file.write(json.dumps(row) + "\n")
-            self._spooled = Files((str(spool),), "jsonl")
+        if given.once:
+            read = given.read(empty=empty, skipped=self.skipped)
+            given = Spooled(spool, self._counted("reading", read), given.paths)
+        self._examples = given
 
     def examples(self, what: str, *, count_skipped: bool = False) -> Iterator[Example]:
         """All examples from the first on."""
-        if self._spooled is not None:  # those skipped were counted when it was written
-            return self._counted(what, read(self._spooled))
-        return self._counted(what, self._read(self.skipped if count_skipped else None))
-
-    def _read(self, skipped: Skipped | None) -> Iterator[Example]:
-        if isinstance(self._given, Files):
-            return read(self._given, empty=self._empty, skipped=skipped)
-        if isinstance(self._given, WithoutHeldOut) and isinstance(self._given.examples, Files):
-            return self._given.read(skipped)
-        return self._of_pairs(self._given, skipped)
-
-    def _of_pairs(self, pairs: Pairs, skipped: Skipped | None) -> Iterator[Example]:
-        for number, pair in enumerate(pairs):
-            if isinstance(pair, str) or len(pair) not in (2, 3):
-                raise InputError(f"pair {number} of {self.name} is {pair!r}: a pair is a source and its target")
-            example = Example(*pair)
-            for text in (example.source, example.target, *example.references):
-                if not isinstance(text, str):
-                    raise InputError(f"pair {number} of {self.name} is {pair!r}: source and target are text")
-                check_characters(text, f"pair {number} of {self.name}")
-            if example.source.strip() and example.target.strip():
-                yield example
-            elif self._empty == "refuse":
-                raise InputError(f"pair {number} of {self.name} has an empty side: {pair!r}")
-            elif skipped is not None:
-                skipped["empty"] += 1
+        skipped = self.skipped if count_skipped else None
+        return self._counted(what, self._examples.read(empty=self._empty, skipped=skipped))
 
     def _counted(self, what: str, examples: Iterator[Example]) -> Iterator[Example]:
         """The same examples; progress is told from time to time."""
@@ -226,10 +220,10 @@ def _compile(
     return {**facts, "sha256": _sha256(path), "skipped": dict(sorted(data.skipped.items())), "files": data.files}
 
 
-def _facts(files: Files) -> list[dict[str, Any]]:
+def _facts(paths: Iterable[str]) -> list[dict[str, Any]]:
     """What identifies each file."""
     found: list[dict[str, Any]] = []
-    for path in files.paths:
+    for path in paths:
         if path == STDIN:
             found.append({"path": "standard input"})
         elif not Path(path).is_file():  # a pipe can be read only once, and not here

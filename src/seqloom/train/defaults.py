@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from seqloom.config import WHOLE, Config, merge
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
 from seqloom.errors import OptionError
 from seqloom.models.describe import complete
 from seqloom.presets import load_preset

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple
 
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
 from seqloom.data.tokenizers import Tokenizer, Tokenizers
 from seqloom.metrics import Metric
 from seqloom.models.base import Autoregressive

@@ -20,7 +20,7 @@ from seqloom.predictor import Predictor
 from seqloom.registry import build
 from seqloom.train.averaging import average
 from seqloom.train.checkpoint import load_weights, put_weights, save_weights
-from seqloom.train.compile import Examples, compiled
+from seqloom.train.compile import Data, compiled
 from seqloom.train.defaults import check_model, check_parts, choose, choose_updates
 from seqloom.train.display import Display
 from seqloom.train.folder import Lines, RunFolder
@@ -35,8 +35,8 @@ def train(
     out: Path,
     *,
     display: Display,
-    train_examples: Examples | None = None,
-    dev_examples: Examples | None = None,
+    train_examples: Data | None = None,
+    dev_examples: Data | None = None,
     command: str = "",
 ) -> RunFolder:
     """Train a run in the folder ``out``; examples given here stand for the files of the configuration."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
 from seqloom.data.tokenizers.base import Cutter
 from seqloom.data.tokenizers.tokenizer import Tokenizer
 from seqloom.errors import InputError, OptionError
