@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from seqloom.config import Config, make_config, merge, nested
 from seqloom.data.examples import Example, Examples
+from seqloom.data.fields import Text
 from seqloom.data.readers import examples_of
 from seqloom.data.tokenizers import Tokenizers
 from seqloom.decode import Search
@@ -19,7 +20,7 @@ from seqloom.registry import Spec, build, check, find, parts, split
 from seqloom.registry import options as options_of
 from seqloom.train.display import Display, display_for
 from seqloom.train.folder import RunFolder
-from seqloom.train.judge import USUAL, fitting
+from seqloom.train.judge import fitting
 from seqloom.train.start import device as device_named
 from seqloom.train.start import load_network, train
 
@@ -142,7 +143,7 @@ class Model:
     def metrics(self, specs: Sequence[Spec] | None, *others: "Model") -> list[Metric]:
         """Metrics by name; by default those that suit the target's kind of text, and the kinds of ``others``."""
         targets = [model.tokenizers.target for model in (self, *others)]
-        usual = [name for target in targets for name in USUAL.get(target.spec["name"], ("bleu", "chrf", "ter"))]
+        usual = [name for target in targets for name in Text.of(target).metrics]
         asked_of_models = ["token_accuracy", "perplexity"]
         if not all(model.predictor.scores_targets for model in (self, *others)):
             asked_of_models = []

@@ -68,6 +68,7 @@ class TrainConfig(Section):
     epochs: Count | None = option(None, "how many times through the data at most")
     batch_tokens: Count | None = option(None, "the padded size of a batch, on its longer side; or …")
     batch_sentences: Count | None = option(None, "… how many pairs are in it")
+    batcher: PartSpec = option("bucketed", "which examples go together (seqloom parts batcher)")
     accumulate: Count = option(1, "batches to an update; the loss is the mean over all their tokens")
     optimiser: PartSpec | None = option(None, "seqloom parts optimiser")
     schedule: PartSpec | None = option(None, "of the learning rate (seqloom parts schedule)")

@@ -49,6 +49,8 @@ KINDS: dict[str, Kind] = {
     "decoder": Kind("the target, one step after another", "seqloom.models.decoders"),
     "readout": Kind("from a recurrent decoder's state and context to features", "seqloom.models.readouts"),
     "reader": Kind("how examples are read from a file format", "seqloom.data.readers"),
+    "field": Kind("what a column of the data is", "seqloom.data.fields"),
+    "batcher": Kind("how a corpus becomes batches", "seqloom.data.batchers"),
     "tokenizer": Kind("how text is cut into tokens", "seqloom.data.tokenizers"),
     "task": Kind("data that ships with seqloom or is made by it", "seqloom.tasks"),
     "optimiser": Kind("how gradients become new weights", "seqloom.train.optimisers"),

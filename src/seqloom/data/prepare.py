@@ -9,15 +9,18 @@ corpus.json      facts: files, counts, digests, what was skipped and why
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from seqloom.data.corpus import Corpus, CorpusWriter
 from seqloom.data.examples import Empty, Example, Examples, Skipped
+from seqloom.data.fields import Field, text_fields
 from seqloom.data.lines import STDIN
 from seqloom.data.readers import examples_of
 from seqloom.data.tokenizers import Tokenizers, train_tokenizers
@@ -26,7 +29,9 @@ from seqloom.files import new_folder
 from seqloom.registry import Spec
 
 FORMAT = "seqloom corpus"
-VERSION = 1
+VERSION = 2
+READ = (1, VERSION)
+"""Versions that can still be read."""
 FACTS = "corpus.json"
 AT_ONCE = 1 << 13
 """Pairs that are encoded together: enough for all cores, little enough to hold."""
@@ -45,6 +50,11 @@ class Prepared:
     facts: dict[str, Any]
 
     @property
+    def fields(self) -> dict[str, Field]:
+        """What the columns are, by name."""
+        return text_fields(self.tokenizers)
+
+    @property
     def digest(self) -> str:
         """What tells these pairs, in these tokens and this order, from any others."""
         parts = [self.facts[part] for part in ("train", "dev")]
@@ -60,7 +70,7 @@ class Prepared:
             facts = json.loads((home / FACTS).read_text(encoding="utf-8"))
         except ValueError as error:
             raise InputError(f"{home / FACTS} is damaged: {error}; prepare the corpus again") from None
-        if facts.get("format") != FORMAT or facts.get("version") != VERSION:
+        if facts.get("format") != FORMAT or facts.get("version") not in READ:
             raise InputError(f"{home} was not prepared by this version of seqloom: prepare it again")
         dev = Corpus.open(home / "dev.arrow") if facts["dev"] is not None else None
         train = Corpus.open(home / "train.arrow")
@@ -106,6 +116,7 @@ def prepare(
         if tokenizers is None:
             tokenizers = train_tokenizers(lambda: training.examples("tokenizers"), source, target, shared=shared)
         tokenizers.save(folder / "tokenizer.json")
+        fields = text_fields(tokenizers)
         facts: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
@@ -115,12 +126,12 @@ def prepare(
             "shared": tokenizers.shared,
             "vocabulary": {"source": len(tokenizers.source), "target": len(tokenizers.target)},
             "max_length": max_length,
-            "train": _compile(training, folder / "train.arrow", tokenizers, max_length=max_length),
+            "train": _compile(training, folder / "train.arrow", fields, max_length=max_length),
             "dev": None,
         }
         if dev is not None:
             checking = _Data(dev, empty, folder / "dev.spool", progress)
-            facts["dev"] = _compile(checking, folder / "dev.arrow", tokenizers, texts=True)
+            facts["dev"] = _compile(checking, folder / "dev.arrow", fields, keep=True)
         for spool in folder.glob("*.spool"):
             spool.unlink()
         (folder / FACTS).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -189,35 +200,44 @@ class _Data:
 
 
 def _compile(
-    data: _Data, path: Path, tokenizers: Tokenizers, *, max_length: int | None = None, texts: bool = False
+    data: _Data, path: Path, fields: Mapping[str, Field], *, max_length: int | None = None, keep: bool = False
 ) -> dict[str, Any]:
-    """Encode and write all examples; what is in the file, as facts."""
-    facts = {"pairs": 0, "source_tokens": 0, "target_tokens": 0, "longest_source": 0, "longest_target": 0}
+    """Encode and write all examples; what is in the file, as facts. Lengths do not count steps that mark the end.
+
+    keep: the examples as read too.
+    """
+    facts = {"pairs": 0, **{f"{field}_tokens": 0 for field in fields}, **{f"longest_{field}": 0 for field in fields}}
     stream = data.examples("encoding", count_skipped=True)
-    vocabulary = max(len(tokenizers.source), len(tokenizers.target))
-    with CorpusWriter(path, vocabulary=vocabulary, texts=texts) as writer:
+    columns = {name: (field.dtype, field.shape) for name, field in fields.items()}
+    with CorpusWriter(path, columns, examples=keep) as writer:
         while chunk := list(islice(stream, AT_ONCE)):
-            sources = tokenizers.source.encode([example.source for example in chunk])
-            targets = tokenizers.target.encode([example.target for example in chunk])
+            _check_columns(chunk[0], fields, data.name)
+            encoded = {name: field.encode([e[name] for e in chunk], chunk) for name, field in fields.items()}
+            lengths = np.array([[len(row) - fields[name].end_steps for row in encoded[name]] for name in fields])
             kept = []
-            for n, (one, other) in enumerate(zip(sources, targets, strict=True)):
-                if not one or not other:  # normalisation can leave nothing of a text
+            for n, steps in enumerate(lengths.T.tolist()):
+                if not all(steps):  # normalisation can leave nothing of a text
                     data.skipped["empty"] += 1
-                elif max_length is not None and max(len(one), len(other)) > max_length:
+                elif max_length is not None and max(steps) > max_length:
                     data.skipped["too long"] += 1
                 else:
                     kept.append(n)
-            sources, targets = [sources[n] for n in kept], [targets[n] for n in kept]
-            writer.add(sources, targets, examples=[chunk[n] for n in kept] if texts else None)
-            for side, rows in (("source", sources), ("target", targets)):
-                lengths = [len(row) for row in rows]
-                facts[f"{side}_tokens"] += sum(lengths)
-                facts[f"longest_{side}"] = max([facts[f"longest_{side}"], *lengths])
+            rows = {name: [encoded[name][n] for n in kept] for name in fields}
+            writer.add(rows, examples=[chunk[n] for n in kept] if keep else None)
+            for name, steps in zip(fields, lengths[:, kept], strict=True):
+                facts[f"{name}_tokens"] += int(steps.sum())
+                facts[f"longest_{name}"] = max(facts[f"longest_{name}"], int(steps.max(initial=0)))
             facts["pairs"] += len(kept)
     if not facts["pairs"]:
         why = ", ".join(f"{count:,} {reason}" for reason, count in data.skipped.items()) or "there are none"
         raise InputError(f"no pair is left of the {data.name} data: {why}")
     return {**facts, "sha256": _sha256(path), "skipped": dict(sorted(data.skipped.items())), "files": data.files}
+
+
+def _check_columns(example: Example, fields: Mapping[str, Field], name: str) -> None:
+    """Refuse a column that there is no field for: it would be ignored without a word."""
+    for column in example.keys() - {*fields, "references"}:
+        raise InputError(f"the {name} data has a column {column!r}, and a model reads {' and '.join(fields)}")
 
 
 def _facts(paths: Iterable[str]) -> list[dict[str, Any]]:

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from seqloom.config import WHOLE, Config, merge
 from seqloom.data.examples import Example
+from seqloom.data.fields.text import METRICS
 from seqloom.errors import OptionError
 from seqloom.models.describe import complete
 from seqloom.presets import load_preset
 from seqloom.registry import build, split
-from seqloom.train.judge import USUAL
 
 PRESET = "recurrent"
 LOOKED_AT = 2000
@@ -153,7 +153,7 @@ def choose(config: Config, pairs: int, targets: Iterable[str] = ()) -> list[str]
     if train.metric is None:
         target, options = split("tokenizer", config.data.target or "bpe")
         lowercase = {"lowercase": True} if options.get("lowercase") else {}  # unseen, unknown
-        train.metric = {"name": USUAL.get(target, (_for_words(targets),))[0], **lowercase}
+        train.metric = {"name": METRICS.get(target, (_for_words(targets),))[0], **lowercase}
         said.append(f"judged by {train.metric['name']}")
     if train.optimiser is None or "name" not in _mapping(train.optimiser):
         rate = {"rate": 1e-3, "betas": [0.9, 0.98]} if _is_transformer(config) else {"rate": row.rate}

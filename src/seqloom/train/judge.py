@@ -6,6 +6,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from seqloom.data.examples import Example
+from seqloom.data.fields import Field
 from seqloom.data.tokenizers import Tokenizer, Tokenizers
 from seqloom.metrics import Metric
 from seqloom.models.base import Autoregressive
@@ -13,8 +14,8 @@ from seqloom.predictor import Predictor
 from seqloom.registry import Spec, build, find, options, split
 from seqloom.train.interrupt import Interrupts
 
-USUAL = {"symbols": ("wer", "ser"), "character": ("exact",), "byte": ("exact",)}
-"""Metrics that suit a target, by its tokenizer, the one to decide by first; any other suits BLEU."""
+MOST_METRICS = 2
+"""A field with more suitable metrics is judged by its first alone while it trains, as they take time."""
 
 
 class Judgement(NamedTuple):
@@ -68,6 +69,11 @@ def judge_for(examples: Sequence[Example], tokenizers: Tokenizers, decides: Spec
     name, _ = split("metric", decides)
     specs: dict[str, Any] = {name: decides, **{o: fitting(o, tokenizers.target) for o in also if o != name}}
     return Judge(examples, tokenizers, {n: build("metric", spec) for n, spec in specs.items()}, name)
+
+
+def validation_metrics(target: Field) -> tuple[str, ...]:
+    """The metrics of a field that are computed at every evaluation."""
+    return target.metrics if len(target.metrics) <= MOST_METRICS else target.metrics[:1]
 
 
 def fitting(metric: str, *targets: Tokenizer) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from seqloom.config import LIMITS, Config, make_config
-from seqloom.data.batches import Batching
+from seqloom.data.batchers import Batcher
 from seqloom.data.prepare import Prepared, is_prepared
 from seqloom.data.tokenizers import Tokenizers
 from seqloom.errors import OptionError
@@ -25,8 +25,8 @@ from seqloom.train.defaults import check_model, check_parts, choose, choose_upda
 from seqloom.train.display import Display
 from seqloom.train.folder import Lines, RunFolder
 from seqloom.train.interrupt import Interrupts
-from seqloom.train.judge import USUAL, judge_for
-from seqloom.train.loop import Loop, batching
+from seqloom.train.judge import judge_for, validation_metrics
+from seqloom.train.loop import Loop, batcher_for
 from seqloom.train.readme import readme
 
 
@@ -49,7 +49,7 @@ def train(
     assert prepared.dev is not None
     pairs = len(prepared.train)
     said = choose(config, pairs, (example.target for example in prepared.dev.examples()))
-    batches = batching(prepared.train, config.train, config.seed)
+    batches = batcher_for(prepared.train, config.train, config.seed)
     said += choose_updates(config, len(batches.plan(0)))
     if said:
         display.say(f"{pairs:,} pairs; chosen to suit them: {', '.join(said)}")
@@ -77,7 +77,7 @@ def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFol
         raise OptionError(f"{prepared.folder} was prepared anew, with other tokens than this run began with")
     folder.sweep()
     network = make_network(config, prepared)
-    batches = batching(prepared.train, config.train, config.seed)
+    batches = batcher_for(prepared.train, config.train, config.seed)
     if config.train.updates is None:
         choose_updates(config, len(batches.plan(0)))
     loop = _loop(folder, config, prepared, network, batches, display)
@@ -158,16 +158,16 @@ def _loop(
     config: Config,
     prepared: Prepared,
     network: Autoregressive,
-    batches: Batching,
+    batches: Batcher,
     display: Display,
 ) -> Loop:
     """The loop of a run, where its last checkpoint is, if there is one."""
     assert prepared.dev is not None
     assert config.train.metric is not None
     examples = list(prepared.dev.examples())
-    also = ["loss", "perplexity", *USUAL.get(prepared.tokenizers.target.spec["name"], ("bleu",))]
+    also = ["loss", "perplexity", *validation_metrics(prepared.fields["target"])]
     judge = judge_for(examples, prepared.tokenizers, config.train.metric, also)
-    loop = Loop(network, prepared.train, batches, judge, config=config.train, folder=folder, display=display)
+    loop = Loop(network, batches, judge, config=config.train, folder=folder, display=display)
     if loop.restore():
         if loop.standing.corpus not in ("", prepared.digest):
             raise OptionError(
