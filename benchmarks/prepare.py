@@ -66,12 +66,12 @@ def make_pairs(folder: str, pairs: int) -> Figures:
 def prepare_them(folder: str, pairs: int) -> Figures:
     """Compile the made pairs."""
     from seqloom.data.prepare import prepare
-    from seqloom.data.readers import Files, read
+    from seqloom.data.readers import Files
 
     before = _megabytes("VmRSS")
     begin = time.perf_counter()
     pairs_of_text = Files.of(f"{folder}/train.{{source,target}}")
-    prepared = prepare(Path(folder) / "corpus", pairs_of_text, list(islice(read(pairs_of_text), DEV)))
+    prepared = prepare(Path(folder) / "corpus", pairs_of_text, list(islice(pairs_of_text.read(), DEV)))
     taken = time.perf_counter() - begin
     size = sum(file.stat().st_size for file in (Path(folder) / "corpus").iterdir())
     return {
@@ -87,14 +87,14 @@ def prepare_them(folder: str, pairs: int) -> Figures:
 def start(folder: str, pairs: int) -> Figures:
     """From a Python that has numpy to the first batch."""
     times = [time.perf_counter()]
-    from seqloom.data.batches import Batching
+    from seqloom.data.batchers import BatchSize, Bucketed
     from seqloom.data.prepare import Prepared
 
     times.append(time.perf_counter())
     before = _megabytes("VmRSS")
     corpus = Prepared.open(Path(folder) / "corpus").train
     times.append(time.perf_counter())
-    batching = Batching(corpus.source_lengths, corpus.target_lengths, tokens=TOKENS, seed=1)
+    batching = Bucketed(corpus, BatchSize(tokens=TOKENS), 1)
     plan = batching.plan(0)
     times.append(time.perf_counter())
     corpus.batch(plan[0])
@@ -121,7 +121,7 @@ def train(folder: str, pairs: int) -> Figures:
     import torch
 
     from seqloom import build_model
-    from seqloom.data.batches import Batching
+    from seqloom.data.batchers import BatchSize, Bucketed
     from seqloom.data.prefetch import Prefetch
     from seqloom.data.prepare import Prepared
 
@@ -132,7 +132,7 @@ def train(folder: str, pairs: int) -> Figures:
         "bahdanau", sizes={"source": len(tokenizers.source), "target": len(tokenizers.target)}, size=256
     ).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
-    plan = Batching(corpus.source_lengths, corpus.target_lengths, tokens=TOKENS, seed=1).plan(0)
+    plan = Bucketed(corpus, BatchSize(tokens=TOKENS), 1).plan(0)
     with Prefetch(corpus.batch(indices) for indices in plan[: STEPS + 1]) as batches:
         next(batches)  # of the first, no model can be spared the making
         first, begin = batches.waited, time.perf_counter()
@@ -162,14 +162,14 @@ def command(folder: str, pairs: int) -> Figures:
 
 def padding(folder: str, data: str) -> Figures:
     """The share of padding on Multi30k."""
-    from seqloom.data.batches import Batching
+    from seqloom.data.batchers import BatchSize, Bucketed
     from seqloom.data.prepare import prepare
     from seqloom.data.readers import Files
 
     corpus = prepare(Path(folder) / "multi30k", Files.of(f"{data}/train.{{de,en}}")).train
     shares = {}
     for unit, size in (("tokens", TOKENS), ("sentences", 64)):
-        batching = Batching(corpus.source_lengths, corpus.target_lengths, seed=1, **{unit: size})  # type: ignore[arg-type]
+        batching = Bucketed(corpus, BatchSize(**{unit: size}), 1)  # type: ignore[arg-type]
         shares[f"multi30k_padding_{size}_{unit}"] = max(batching.padding_share(batching.plan(e)) for e in range(3))
     return shares
 

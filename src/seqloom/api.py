@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any, overload
 
 from seqloom.config import Config, make_config
-from seqloom.data.readers import Example, Files, read
+from seqloom.data.examples import Example, Examples
+from seqloom.data.fields import Text
+from seqloom.data.readers import examples_of
 from seqloom.data.tokenizers import Tokenizers
 from seqloom.decode import Search
 from seqloom.decode.ensemble import Ensemble
@@ -22,11 +24,10 @@ from seqloom.train.folder import RunFolder
 from seqloom.train.judge import fitting
 from seqloom.train.start import device as device_named
 from seqloom.train.start import load_network, train
-from seqloom.train.texts import Kind
 
 Folder = str | Path
 Pairs = Iterable[tuple[str, str]] | Iterable[Example]
-Data = Folder | Iterable[Folder] | Files | Pairs
+Data = Folder | Iterable[Folder] | Examples | Pairs
 
 
 class Model:
@@ -98,8 +99,7 @@ class Model:
         self, data: Data | None = None, *, task: Spec | None = None, search: Spec | None = None, **options: Any
     ) -> Answers:
         """The model's answers to data with references, or to a task's test set: what metrics are computed from."""
-        given = test_examples(data, task)
-        examples = [e for e in given if e.source.strip() and e.target.strip()]  # as files are read
+        examples = test_examples(data, task)
         if not examples:
             raise InputError("there is nothing to evaluate on: the data holds no pair")
         references = [(e.target, *e.references) for e in examples]
@@ -159,8 +159,7 @@ class Model:
     ) -> list[Metric]:
         """Metrics by name; by default the task's, and those that fit the references and the targets of all models."""
         targets = [model.tokenizers.target for model in (self, *others)]
-        kind = Kind.of(references)
-        usual = [name for target in targets for name in kind.metrics(target.spec["name"])]
+        usual = [name for target in targets for name in Text.of(target).metrics(references)]
         asked_of_models = ["token_accuracy", "perplexity"]
         if not all(model.predictor.scores_targets for model in (self, *others)):
             asked_of_models = []
@@ -289,8 +288,8 @@ def fit(
                 config,
                 Path(out) if out is not None else Path(temporary) / "run",
                 display=display,
-                train_examples=None if pairs is None else examples_of(pairs),
-                dev_examples=None if dev is None else examples_of(dev),
+                train_examples=None if pairs is None else examples_of(pairs, name="train"),
+                dev_examples=None if dev is None else examples_of(dev, name="dev"),
                 command="seqloom.fit(…)",
             )
             if not folder.finished:
@@ -305,22 +304,4 @@ def test_examples(data: Data | None, task: Spec | None) -> list[Example]:
     """The examples to evaluate on: some data, or the test set of a task."""
     if (data is None) == (task is None):
         raise OptionError("give either data or a task to evaluate on")
-    return examples_of(build("task", task).test if data is None else data)  # type: ignore[arg-type]
-
-
-def examples_of(data: Data) -> list[Example]:
-    """Examples from files or from plain pairs."""
-    if isinstance(data, Files):
-        return list(read(data))
-    given: list[Any] = [data] if isinstance(data, str | Path) else list(data)
-    if given and isinstance(given[0], str | Path):
-        return list(read(Files.of(list(map(str, given)))))
-    return [_example(number, pair) for number, pair in enumerate(given)]
-
-
-def _example(number: int, pair: Any) -> Example:
-    if isinstance(pair, Example):
-        return pair
-    if not (isinstance(pair, Sequence) and len(pair) == 2 and all(isinstance(side, str) for side in pair)):
-        raise InputError(f"pair {number} is {pair!r}: a pair is (source, target), both text")
-    return Example(*pair)
+    return list(examples_of(build("task", task).test if task is not None else data).read())

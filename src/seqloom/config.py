@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from seqloom.data.readers.columns import columns_of
 from seqloom.errors import OptionError, unknown
 from seqloom.merge import by_path, merge
 from seqloom.registry import Count, Natural, Share
@@ -46,14 +47,22 @@ class DataConfig(Section):
     task: PartSpec | None = option(None, "a task to train on instead of files (seqloom tasks)")
     train: list[str] | None = option(None, "one file of pairs, line-aligned files, or a prepared folder")
     dev: list[str] | None = option(None, "the same, to judge by; null: a part of train is held out")
-    format: Literal["lines", "tsv", "jsonl", "parquet"] | None = option(None, "null: from the name")
-    columns: list[str | int] | None = option(None, "of source and target in a file of pairs")
+    format: str | None = option(None, "a reader (seqloom parts reader); null: from the name")
+    columns: list[str | int] | dict[str, str | int | list[str | int]] | None = option(
+        None, "[0, 2], or {source: lemma, target: form}: where they are in a file of pairs"
+    )
     header: bool = option(False, "whether a TSV's first line names its columns")
     empty: Literal["skip", "refuse"] = option("skip", "what to do with a pair that has an empty side")
     max_length: Count = option(250, "in tokens; training pairs with a longer side are left out")
     source: PartSpec | None = option(None, "the tokenizer of the source (seqloom parts tokenizer)")
     target: PartSpec | None = option(None, "the tokenizer of the target")
     shared: bool = option(False, "one tokenizer, trained on both sides")
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _are_columns(cls, columns: Any) -> Any:
+        columns_of(columns)
+        return columns
 
 
 class TrainConfig(Section):
@@ -63,6 +72,7 @@ class TrainConfig(Section):
     epochs: Count | None = option(None, "how many times through the data at most")
     batch_tokens: Count | None = option(None, "the padded size of a batch, on its longer side; or …")
     batch_sentences: Count | None = option(None, "… how many pairs are in it")
+    batcher: PartSpec = option("bucketed", "which examples go together (seqloom parts batcher)")
     accumulate: Count = option(1, "batches to an update; the loss is the mean over all their tokens")
     optimiser: PartSpec | None = option(None, "seqloom parts optimiser")
     schedule: PartSpec | None = option(None, "of the learning rate (seqloom parts schedule)")

@@ -9,11 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqloom.data import batches as batches_module
-from seqloom.data.batches import Batching
+from seqloom.data.batchers import BatchSize, Bucketed, bucketed
 from seqloom.errors import OptionError
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=120)
+
+
+class Lengths:
+    """All that a plan needs of a corpus."""
+
+    def __init__(self, **lengths):
+        self.lengths = lengths
+
+
+def batching(source, target, *, tokens=None, sentences=None, seed):
+    return Bucketed(Lengths(source=source, target=target), BatchSize(tokens, sentences), seed)
 
 
 def sentences(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -30,8 +40,8 @@ def sentences(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 def test_every_example_once_and_no_batch_too_large(lengths, tokens, most, pool):
     source, target = np.array(lengths).T
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches_module, "POOL", pool)
-        plan = Batching(source, target, tokens=tokens, sentences=most, seed=3).plan(0)
+        patch.setattr(bucketed, "POOL", pool)
+        plan = batching(source, target, tokens=tokens, sentences=most, seed=3).plan(0)
     assert sorted(np.concatenate(plan).tolist()) == list(range(len(lengths)))
     for batch in plan:
         area = len(batch) * max(source[batch].max(), target[batch].max())
@@ -45,8 +55,8 @@ def test_every_batch_takes_all_that_fits(lengths, tokens, most):
     source, target = np.array(lengths).T
     longest = np.maximum(source, target)
     begin = 0
-    batching = Batching(source, target, tokens=tokens, sentences=most, seed=3)
-    for batch in batching._cut(np.arange(len(lengths)), longest):
+    batcher = batching(source, target, tokens=tokens, sentences=most, seed=3)
+    for batch in batcher._cut(np.arange(len(lengths)), longest):
         assert batch.tolist() == list(range(begin, begin + len(batch)))
         begin += len(batch)
         one_more = longest[batch[0] : begin + 1]
@@ -59,25 +69,25 @@ def test_every_batch_takes_all_that_fits(lengths, tokens, most):
 def test_sentences_are_exact_but_for_the_last(lengths, size, pool):
     source, target = np.array(lengths).T
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches_module, "POOL", pool)
-        plan = Batching(source, target, sentences=size, seed=3).plan(0)
+        patch.setattr(bucketed, "POOL", pool)
+        plan = batching(source, target, sentences=size, seed=3).plan(0)
     full, rest = divmod(len(lengths), size)
     assert sorted((len(batch) for batch in plan), reverse=True) == [size] * full + [rest] * (rest > 0)
 
 
 def test_little_is_padding():
     source, target = sentences(29_000)
-    batching = Batching(source, target, tokens=4096, seed=1)
-    plan = batching.plan(0)
+    batcher = batching(source, target, tokens=4096, seed=1)
+    plan = batcher.plan(0)
     real = source.sum() + target.sum()
     padded = sum(len(b) * (source[b].max() + target[b].max()) for b in plan)
     assert 1 - real / padded < 0.08
-    assert batching.padding_share(plan) == pytest.approx(1 - real / padded)
+    assert batcher.padding_share(plan) == pytest.approx(1 - real / padded)
 
 
 def test_batches_are_near_their_limit():
     source, target = sentences(29_000)
-    plan = Batching(source, target, tokens=4096, seed=1).plan(0)
+    plan = batching(source, target, tokens=4096, seed=1).plan(0)
     areas = [len(b) * max(source[b].max(), target[b].max()) for b in plan]
     assert np.median(areas) > 0.95 * 4096
 
@@ -85,15 +95,14 @@ def test_batches_are_near_their_limit():
 def test_the_order_depends_on_seed_and_epoch_alone():
     source, target = sentences(500)
     code = (
-        "import numpy as np; from seqloom.data.batches import Batching; "
-        "from tests.data.test_batches import sentences; "
-        "b = Batching(*sentences(500), tokens=200, seed=5); b.plan(0); "
+        "import numpy as np; from tests.data.test_batches import batching, sentences; "
+        "b = batching(*sentences(500), tokens=200, seed=5); b.plan(0); "
         "print([x.tolist() for x in b.plan(3)])"
     )
     root = Path(__file__).parents[2]
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
     plans = {
-        (seed, epoch): str([b.tolist() for b in Batching(source, target, tokens=200, seed=seed).plan(epoch)])
+        (seed, epoch): str([b.tolist() for b in batching(source, target, tokens=200, seed=seed).plan(epoch)])
         for seed in (5, 6)
         for epoch in (3, 4)
     }
@@ -104,10 +113,10 @@ def test_the_order_depends_on_seed_and_epoch_alone():
 def test_other_examples_meet_in_every_epoch():
     """Of those that share a batch in one epoch, few do in the next; and batches come in no order of length."""
     source, target = sentences(29_000)
-    batching = Batching(source, target, sentences=64, seed=1)
+    batcher = batching(source, target, sentences=64, seed=1)
     number = []
     for epoch in (0, 1):
-        plan = batching.plan(epoch)
+        plan = batcher.plan(epoch)
         means = [target[b].mean() for b in plan]
         assert abs(np.corrcoef(means, np.arange(len(plan)))[0, 1]) < 0.2
         number.append(np.empty(len(source), np.int64))
@@ -120,6 +129,6 @@ def test_other_examples_meet_in_every_epoch():
 
 def test_a_batch_needs_a_size():
     with pytest.raises(OptionError, match="tokens, sentences"):
-        Batching(*sentences(3), seed=1)
+        batching(*sentences(3), seed=1)
     with pytest.raises(OptionError, match="at least 1"):
-        Batching(*sentences(3), tokens=0, seed=1)
+        batching(*sentences(3), tokens=0, seed=1)

@@ -6,10 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seqloom.batch import Batch
+from seqloom.batch import END, Batch
 from seqloom.data import corpus as corpus_module
 from seqloom.data.corpus import Corpus, CorpusWriter
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
+from seqloom.data.pad import pad
 from seqloom.errors import InputError
 
 ROWS = st.lists(
@@ -19,11 +20,17 @@ ROWS = st.lists(
 )
 
 
+def ids(vocabulary):
+    dtype = np.uint16 if vocabulary <= 1 << 16 else np.int32
+    return {"source": (dtype, ()), "target": (dtype, ())}
+
+
 def same(one: Batch, other: Batch) -> None:
-    for name in ("source", "source_mask", "target", "target_mask"):
-        a, b = getattr(one, name), getattr(other, name)
-        assert a.dtype == b.dtype
-        assert torch.equal(a, b), name
+    assert {*one.fields} == {*other.fields}
+    for name, field in one.fields.items():
+        for a, b in zip(field, other[name], strict=True):
+            assert a.dtype == b.dtype
+            assert torch.equal(a, b), name
 
 
 @settings(max_examples=50, deadline=None)
@@ -34,38 +41,41 @@ def test_batches_are_those_of_plain_lists(tmp_path_factory, rows, data, chunk, v
     rows = [([*s, vocabulary - 1], [*t, vocabulary - 1]) for s, t in rows]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(corpus_module, "ROWS", 5)
-        with CorpusWriter(path, vocabulary=vocabulary) as writer:
+        with CorpusWriter(path, ids(vocabulary)) as writer:
             for n in range(0, len(rows), chunk):
-                writer.add(*zip(*rows[n : n + chunk], strict=True))
+                some = rows[n : n + chunk]
+                writer.add({"source": [s for s, _ in some], "target": [[*t, END] for _, t in some]})
     indices = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1))
     wanted = Batch.of([rows[i][1] for i in indices], [rows[i][0] for i in indices])
     corpus = Corpus.open(path)
     same(corpus.batch(np.array(indices, dtype=np.int32)), wanted)
     assert len(corpus) == len(rows)
-    assert corpus.source_lengths.tolist() == [len(s) for s, _ in rows]
-    assert corpus.target_lengths.tolist() == [len(t) + 1 for _, t in rows]
-    assert corpus.source_lengths.dtype == corpus.target_lengths.dtype == np.int32
-    assert [(corpus.source(i).tolist(), corpus.target(i).tolist()) for i in range(len(rows))] == rows
+    assert corpus.lengths["source"].tolist() == [len(s) for s, _ in rows]
+    assert corpus.lengths["target"].tolist() == [len(t) + 1 for _, t in rows]
+    assert all(lengths.dtype == np.int32 for lengths in corpus.lengths.values())
+    for i, (source, target) in enumerate(rows):
+        assert corpus.row("source", i).tolist() == source
+        assert corpus.row("target", i).tolist() == [*target, END]
 
 
 def test_texts_are_kept_if_asked_for(tmp_path):
     examples = [Example("a", "b"), Example("ä 𝄞", "x\ny", ("r", "s"))]
-    with CorpusWriter(tmp_path / "dev.arrow", vocabulary=9, texts=True) as writer:
+    with CorpusWriter(tmp_path / "dev.arrow", ids(9), examples=True) as writer:
         for example in examples:
-            writer.add([[4]], [[5]], examples=[example])
+            writer.add({"source": [[4]], "target": [[5]]}, examples=[example])
     corpus = Corpus.open(tmp_path / "dev.arrow")
     assert list(corpus.examples()) == examples
-    with CorpusWriter(tmp_path / "train.arrow", vocabulary=9) as writer:
-        writer.add([[4]], [[5]])
-    with pytest.raises(InputError, match="ids only"):
+    with CorpusWriter(tmp_path / "train.arrow", ids(9)) as writer:
+        writer.add({"source": [[4]], "target": [[5]]})
+    with pytest.raises(InputError, match="encoded examples only"):
         next(Corpus.open(tmp_path / "train.arrow").examples())
 
 
 def test_a_corpus_is_mapped_and_not_copied(tmp_path):
-    with CorpusWriter(tmp_path / "c.arrow", vocabulary=300) as writer:
-        writer.add([[7, 8]] * 10, [[9]] * 10)
+    with CorpusWriter(tmp_path / "c.arrow", ids(300)) as writer:
+        writer.add({"source": [[7, 8]] * 10, "target": [[9]] * 10})
     corpus = Corpus.open(tmp_path / "c.arrow")
-    row = corpus.source(9)
+    row = corpus.row("source", 9)
     assert not row.flags.owndata
     content = bytearray((tmp_path / "c.arrow").read_bytes())
     at = content.rindex(np.array([7, 8] * 10, np.uint16).tobytes())
@@ -87,8 +97,8 @@ def test_a_file_that_is_no_corpus_is_named(tmp_path, content):
 
 def test_a_cut_off_file_is_named(tmp_path):
     path = tmp_path / "x.arrow"
-    with CorpusWriter(path, vocabulary=300) as writer:
-        writer.add([[7, 8]] * 10, [[9]] * 10)
+    with CorpusWriter(path, ids(300)) as writer:
+        writer.add({"source": [[7, 8]] * 10, "target": [[9]] * 10})
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InputError, match=r"x\.arrow"):
         Corpus.open(path)
@@ -96,7 +106,30 @@ def test_a_cut_off_file_is_named(tmp_path):
 
 @pytest.mark.parametrize("indices", [[], [-1], [2]])
 def test_indices_out_of_range_are_refused(tmp_path, indices):
-    with CorpusWriter(tmp_path / "c.arrow", vocabulary=9) as writer:
-        writer.add([[4], [5]], [[6], [7]])
+    with CorpusWriter(tmp_path / "c.arrow", ids(9)) as writer:
+        writer.add({"source": [[4], [5]], "target": [[6], [7]]})
     with pytest.raises(InputError):
         Corpus.open(tmp_path / "c.arrow").batch(np.array(indices, dtype=np.int64))
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [(np.float32, (3,)), (np.uint8, (2, 3)), (np.float64, ())])
+def test_steps_of_any_shape_and_type(tmp_path, dtype, shape):
+    """Any number of fields, each padded with zeros at the end."""
+    random = np.random.default_rng(1)
+    rows = [(9 * random.random((steps, *shape))).astype(dtype) for steps in (3, 1, 7, 2)]
+    tags = [[n] for n in range(4)]
+    with CorpusWriter(tmp_path / "c.arrow", {"curve": (dtype, shape), "tags": (np.uint16, ())}) as writer:
+        writer.add({"curve": rows[:2], "tags": tags[:2]})
+        writer.add({"curve": rows[2:], "tags": tags[2:]})
+    corpus = Corpus.open(tmp_path / "c.arrow")
+    batch = corpus.batch([2, 0])
+    wanted = np.zeros((2, 7, *shape))
+    wanted[0], wanted[1, :3] = rows[2], rows[0]
+    np.testing.assert_allclose(batch["curve"].values.numpy(), wanted, rtol=1e-6)
+    assert batch["curve"].mask.sum(1).tolist() == [7, 3]
+    assert batch["tags"].values.tolist() == [[2], [0]]
+    assert corpus.lengths["curve"].tolist() == [3, 1, 7, 2]
+    np.testing.assert_array_equal(corpus.row("curve", 2), rows[2])
+    padded = pad([rows[2], rows[0]])
+    assert torch.equal(padded.values, batch["curve"].values)
+    assert torch.equal(padded.mask, batch["curve"].mask)

@@ -7,14 +7,18 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
+import torch
 
 import seqloom.data.lines
+from seqloom.data.examples import Example
 from seqloom.data.prepare import Prepared, prepare
-from seqloom.data.readers import Example, Files
+from seqloom.data.readers import Files
 from seqloom.data.tokenizers import train_tokenizers
 from seqloom.errors import InputError, OptionError
+from tests.train.small import PAIRS as WORDS
 
 PAIRS = [("a b c", "x y"), ("b", "y z"), ("", "z"), ("a " * 9, "x"), ("c", "z " * 9), ("c a", "x")]
 KEPT = [("a b c", "x y"), ("b", "y z"), ("c a", "x")]
@@ -24,7 +28,7 @@ OPTIONS = {"source": "symbols", "target": "symbols", "max_length": 8}
 def texts(prepared, corpus):
     tokenizers = prepared.tokenizers
     return [
-        (tokenizers.source.decode(corpus.source(i)), tokenizers.target.decode(corpus.target(i)))
+        (tokenizers.source.decode(corpus.row("source", i)), tokenizers.target.decode(corpus.row("target", i)))
         for i in range(len(corpus))
     ]
 
@@ -52,7 +56,7 @@ def test_the_folder_holds_what_the_files_held(tmp_path, tsv):
     for one in (prepared, opened):
         assert texts(one, one.train) == KEPT
         assert list(one.dev.examples()) == [Example("a " * 9 + "new", "x", ("y",))]
-        assert not one.train.has_texts
+        assert not one.train.has_examples
         facts = one.facts["train"]
         assert facts["pairs"] == 3
         assert facts["skipped"] == {"empty": 1, "too long": 2}
@@ -169,9 +173,9 @@ def test_data_that_is_no_use_is_refused(tmp_path):
         prepare(tmp_path / "out", [("", "x"), ("a " * 9, "x")], **OPTIONS)
     with pytest.raises(InputError, match="there are none"):
         prepare(tmp_path / "out", [], **OPTIONS)
-    with pytest.raises(InputError, match="pair 1 of train has an empty side"):
+    with pytest.raises(InputError, match="pair 1 of train: the source is empty"):
         prepare(tmp_path / "out", [("a", "b"), (" ", "b")], **OPTIONS, empty="refuse")
-    for bad in ("ab", ("a",), ("a", 3), ("a", "\ud800"), ("a", "b", (1,))):
+    for bad in (("a",), ("a", 3), ("a", "\ud800"), ("a", "b", (1,))):
         with pytest.raises(InputError, match="pair 0 of train"):
             prepare(tmp_path / "out", [bad], **OPTIONS)
     with pytest.raises(OptionError, match="not both"):
@@ -189,3 +193,25 @@ def test_a_folder_that_is_no_corpus_is_named(tmp_path):
     (tmp_path / "out" / "corpus.json").write_text('{"format": "seqloom corpus", "version": 99}')
     with pytest.raises(InputError, match="not prepared by this version"):
         Prepared.open(tmp_path / "out")
+
+
+def test_a_corpus_of_version_1_still_opens(tmp_path):
+    """A run of seqloom 0.1 has one, and can go on: what it holds is what the same pairs give today."""
+    old = Prepared.open(Path(__file__).parent / "version_1")
+    new = prepare(tmp_path / "out", WORDS[:80], WORDS[80:], source="character", target="character")
+    assert old.tokenizers.source.same_tokens(new.tokenizers.source)
+    assert old.facts["version"] < new.facts["version"]
+    for before, after in ((old.train, new.train), (old.dev, new.dev)):
+        assert {side: after.lengths[side].tolist() for side in after.lengths} == {
+            side: before.lengths[side].tolist() for side in before.lengths
+        }
+        one, other = (corpus.batch([3, 0, 19]) for corpus in (before, after))
+        for side in ("source", "target"):
+            assert all(torch.equal(a, b) for a, b in zip(one[side], other[side], strict=True))
+            assert before.row(side, 7).tolist() == after.row(side, 7).tolist()
+    assert list(old.dev.examples()) == list(new.dev.examples())
+
+
+def test_a_column_without_a_field_is_refused(tmp_path):
+    with pytest.raises(InputError, match="column 'tags', and a model reads source and target"):
+        prepare(tmp_path / "out", [Example("a", "b", tags="c")], **OPTIONS)

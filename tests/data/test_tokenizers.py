@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.batch import END, PAD, START, UNKNOWN
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
 from seqloom.data.tokenizers import Tokenizers, train_tokenizers
 from seqloom.errors import InputError, OptionError, SeqloomError
 from seqloom.registry import build, parts

@@ -13,7 +13,7 @@ import torch
 
 import seqloom.files
 from seqloom.config import make_config
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
 from seqloom.train.display import Display
 from seqloom.train.folder import RunFolder
 from seqloom.train.start import resume, train

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from seqloom.config import make_config
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
 from seqloom.merge import merge
 from seqloom.train.display import Display
 from seqloom.train.folder import Lines, RunFolder

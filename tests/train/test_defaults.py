@@ -5,11 +5,11 @@ from unicodedata import normalize
 import pytest
 
 from seqloom.config import make_config
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
+from seqloom.data.texts import Kind
 from seqloom.data.tokenizers import train_tokenizers
 from seqloom.errors import OptionError, SeqloomError
 from seqloom.train.defaults import TABLE, choose, choose_tokenizers, choose_updates
-from seqloom.train.texts import Kind
 from tests.train.small import trained
 
 NAMES = ["aalst", "aambeeld", "aad", "aalbes", "aanbod", "aap", "aarde", "aas", "abdij", "abt"]

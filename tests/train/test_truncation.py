@@ -7,7 +7,7 @@ import pytest
 
 import seqloom
 from seqloom.config import make_config, merge
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
 from seqloom.train.display import PlainDisplay
 from seqloom.train.folder import Lines
 from seqloom.train.start import train

@@ -73,7 +73,7 @@ def evaluate(
     from seqloom.cli.console import Console
     from seqloom.cli.search_options import search_options
     from seqloom.cli.values import parsed
-    from seqloom.data.readers import Skipped, read
+    from seqloom.data.examples import Skipped
     from seqloom.errors import OptionError
 
     if against is not None and bootstrap is not None:
@@ -96,7 +96,7 @@ def evaluate(
     options: dict[str, Any] = {"metrics": metrics, "search": None if search is None else parsed(search), **of_search}
     options["task"] = None if task is None else parsed(task)
     skipped = Skipped()
-    examples = None if files is None else list(read(files, skipped=skipped))
+    examples = None if files is None else list(files.read(skipped=skipped))
     if skipped:
         print(f"seqloom: {skipped.total():,} pairs are left out: they have an empty side", file=sys.stderr)
     result: Any

@@ -1,12 +1,12 @@
 """Options that several commands have."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
-    from seqloom.data.readers import Files, Format
+    from seqloom.data.readers import Files
 
 PAIRS = "train.{de,en}, or one TSV, JSONL or Parquet file"
 
@@ -28,9 +28,11 @@ Assignments = Annotated[
     typer.Option("--set", metavar="PATH=VALUE", help="Set anything, e.g. model.encoder.layers=2. Repeatable."),
 ]
 DataFormat = Annotated[
-    str | None, typer.Option("--format", help="Of --data: lines, tsv, jsonl or parquet; else by its name.")
+    str | None, typer.Option("--format", help="Of the files: lines, tsv, jsonl, parquet, …; else by their name.")
 ]
-Columns = Annotated[str | None, typer.Option(help="Columns of source and target: 0,1 or source,target.")]
+Columns = Annotated[
+    str | None, typer.Option(help="Columns of source and target: 0,2, or '{source: lemma, target: form}'.")
+]
 Header = Annotated[bool, typer.Option("--header", help="A TSV's first line names its columns.")]
 Search = Annotated[str | None, typer.Option(help="How answers are found: greedy, beam, sample, …; see below.")]
 Prefix = Annotated[str | None, typer.Option(help="What every answer begins with.")]
@@ -77,12 +79,25 @@ def constraints_given(
 
 
 def data_files(data: list[str], form: str | None, columns: str | None, header: bool) -> "Files":
-    """The files of --data; columns: ``0,1`` or ``source,target``."""
-    from seqloom.data.readers import Files, Format
-    from seqloom.errors import unknown
+    """The files of --data."""
+    from seqloom.data.readers import Files
 
-    if form is not None and form not in get_args(Format):
-        raise unknown("format", form, get_args(Format))
-    names = None if columns is None else [column.strip() for column in columns.split(",")]
-    wanted = None if names is None else [int(name) if name.isdigit() else name for name in names]
-    return Files.of(data, format=cast("Format | None", form), columns=wanted, header=header)
+    return Files.of(data, format=form, columns=columns_given(columns), header=header)
+
+
+def data_given(
+    train: list[str] | None, dev: list[str] | None, form: str | None, columns: str | None, header: bool
+) -> dict[str, Any]:
+    """What was typed of the section ``data`` of a configuration."""
+    typed = {"train": train, "dev": dev, "format": form, "columns": columns_given(columns), "header": header}
+    return {name: value for name, value in typed.items() if value}
+
+
+def columns_given(text: str | None) -> Any:
+    """``0,2``, ``lemma,form`` or ``{source: lemma, target: form}`` as data."""
+    from seqloom.cli.values import parsed
+
+    if text is None or text.lstrip().startswith(("{", "[")):
+        return None if text is None else parsed(text)
+    names = [name.strip() for name in text.split(",")]
+    return [int(name) if name.isdecimal() else name for name in names]

@@ -5,13 +5,16 @@ from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Assignments, DevFiles, Imports, TrainFiles
+from seqloom.cli.options import Assignments, Columns, DataFormat, DevFiles, Header, Imports, TrainFiles, data_given
 
 
 def prepare(
     out: Annotated[Path, typer.Option(help="The folder for the compiled corpus.")],
     train: TrainFiles = None,
     dev: DevFiles = None,
+    form: DataFormat = None,
+    columns: Columns = None,
+    header: Header = False,
     assign: Assignments = None,
     imports: Imports = None,
 ) -> None:
@@ -27,7 +30,7 @@ def prepare(
     changes = settings(assign or [])
     if changes.keys() - {"data", "seed"}:
         raise OptionError("prepare takes --set data.… and --set seed=…; models and training are set when training")
-    given: dict[str, Any] = {"data": {k: v for k, v in (("train", train), ("dev", dev)) if v}}
+    given: dict[str, Any] = {"data": data_given(train, dev, form, columns, header)}
     display = display_for()
     try:
         compile_corpus(make_config(merge(given, changes)), out, display=display)

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Any, Literal, get_args
 
+from seqloom.data.examples import check_characters
 from seqloom.data.lines import called, check_file, lines, plain_name
-from seqloom.data.readers import check_characters
 from seqloom.errors import InputError, unknown
 
 Format = Literal["lines", "jsonl"]

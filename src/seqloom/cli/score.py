@@ -38,9 +38,8 @@ def score(
 ) -> None:
     """Print the log-probability of every target given its source, a line for a pair, END included."""
     from seqloom.api import load
-    from seqloom.data.readers import read
 
-    examples = read(data_files(data, form, columns, header), empty="refuse")
+    examples = data_files(data, form, columns, header).read(empty="refuse")
     model = load(runs, average=average, device=device, engine=engine)
     while group := list(islice(examples, TOGETHER)):
         for example, found in zip(

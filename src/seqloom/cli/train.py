@@ -7,7 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from seqloom.cli.options import Assignments, DevFiles, Imports, Preset, TaskName, TrainFiles
+from seqloom.cli.options import (
+    Assignments,
+    Columns,
+    DataFormat,
+    DevFiles,
+    Header,
+    Imports,
+    Preset,
+    TaskName,
+    TrainFiles,
+    data_given,
+)
 
 INTERRUPTED = 130
 """The exit code of what was stopped by Ctrl-C, as shells have it: what was to come next should not."""
@@ -18,6 +29,9 @@ def train(
     train: TrainFiles = None,
     dev: DevFiles = None,
     task: TaskName = None,
+    form: DataFormat = None,
+    columns: Columns = None,
+    header: Header = False,
     out: Annotated[Path | None, typer.Option(help="The folder that the run will be.")] = None,
     preset: Preset = None,
     assign: Assignments = None,
@@ -37,13 +51,13 @@ def train(
     display = display_for()
     try:
         if resume is not None:
-            if config or train or dev or task or out or preset:
+            if config or train or dev or task or form or columns or header or out or preset:
                 raise OptionError(
                     "--resume goes on with a run as it is: only --set train.updates=… and the like go with it"
                 )
             folder = go_on(resume, changes, display=display)
         else:
-            given: dict[str, Any] = {"data": {k: v for k, v in (("train", train), ("dev", dev)) if v}}
+            given: dict[str, Any] = {"data": data_given(train, dev, form, columns, header)}
             if task is not None:
                 given["data"]["task"] = parsed(task)
             if preset is not None:

@@ -1,12 +1,13 @@
-"""The compiled corpus: token ids in an Arrow file that is mapped into memory, never loaded.
+"""The compiled corpus: an Arrow file with a column per field that is mapped into memory, never loaded.
 
-A row of the file is a pair: the lists ``source`` and ``target`` of ids, without END, and, where they are kept, the
-texts ``source_text``, ``target_text`` and ``references``. Rows stand in record batches, so a writer holds only one.
-Each batch's ids are one row of numbers with offsets into it, and all of them lie in the one mapped file: seen from
-numpy it is *one* array, and the ids of any examples are gathered from it at once, wherever they stand.
+A row of the file is an example. In a field's column it has the numbers of the array (steps, …) that the field encoded
+it to, and ``example`` is the example as read, in JSON, where it is kept. Rows stand in record batches, so a writer
+holds only one. Each batch's numbers are one row with offsets into it, and all of them lie in the one mapped file:
+seen from numpy it is *one* array, and any examples are gathered from it at once.
 """
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,42 +15,47 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped]
-import torch
+from torch.nn.functional import pad
 
 from seqloom.batch import END, Batch, Padded
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
+from seqloom.data.pad import Array, gather
 from seqloom.errors import InputError
 
 ROWS = 1 << 16
-VERSION = b"1"
+VERSION = b"2"
 KEY = b"seqloom.corpus"
+SHAPES = b"seqloom.shapes"
+EXAMPLE = "example"
 
-Ids = npt.NDArray[np.integer[Any]]
 Lengths = npt.NDArray[np.int32]
 
 
 class Corpus:
-    """Pairs of token ids, as ``CorpusWriter`` wrote them.
+    """Encoded examples, as ``CorpusWriter`` wrote them.
 
-    source_lengths: how many tokens each source has.
-    target_lengths: how many steps each target has: its tokens and END.
-    has_texts: whether the texts are kept too.
+    lengths: how many steps each example has, by field.
+    has_examples: whether the examples as read are kept too.
     """
 
     def __init__(self, data: pa.Buffer, name: str) -> None:
         try:
-            reader = pa.ipc.open_file(pa.BufferReader(data))
+            self._reader = pa.ipc.open_file(pa.BufferReader(data))
         except pa.ArrowException as error:
             raise InputError(f"{name} is no compiled corpus, or is damaged ({error}): prepare it again") from None
-        if (reader.schema.metadata or {}).get(KEY) != VERSION:
+        metadata = self._reader.schema.metadata or {}
+        self._version = metadata.get(KEY)
+        if self._version not in (b"1", VERSION):
             raise InputError(f"{name} is no compiled corpus of this version of seqloom: prepare it again")
-        self._reader = reader
-        batches = [reader.get_batch(n) for n in range(reader.num_record_batches)]
-        self._source = _Side(data, [batch.column("source") for batch in batches])
-        self._target = _Side(data, [batch.column("target") for batch in batches])
-        self.source_lengths = self._source.lengths()
-        self.target_lengths = self._target.lengths() + np.int32(1)
-        self.has_texts = "source_text" in reader.schema.names
+        shapes = json.loads(metadata.get(SHAPES, '{"source": [], "target": []}'))
+        batches = [self._reader.get_batch(n) for n in range(self._reader.num_record_batches)]
+        kinds = dict.fromkeys(shapes, Column) | ({"target": Unended} if self._version == b"1" else {})
+        self._columns = {
+            field: kinds[field](data, [batch.column(field) for batch in batches], tuple(shape))
+            for field, shape in shapes.items()
+        }
+        self.lengths = {field: column.lengths() for field, column in self._columns.items()}
+        self.has_examples = bool({EXAMPLE, "source_text"} & {*self._reader.schema.names})
 
     @classmethod
     def open(cls, path: Path | str) -> "Corpus":
@@ -61,81 +67,89 @@ class Corpus:
         return cls(data, str(path))
 
     def __len__(self) -> int:
-        return len(self.source_lengths)
+        return len(next(iter(self.lengths.values())))
 
-    def source(self, index: int) -> Ids:
-        """The ids of one source."""
-        return self._source.row(index)
-
-    def target(self, index: int) -> Ids:
-        """The ids of one target, without END."""
-        return self._target.row(index)
+    def row(self, field: str, index: int) -> Array:
+        """One example as its field encoded it."""
+        return self._columns[field].row(index)
 
     def batch(self, indices: npt.NDArray[np.integer[Any]] | Sequence[int]) -> Batch:
-        """These examples as padded tensors, END behind every target."""
+        """These examples as padded tensors."""
         rows = np.asarray(indices, dtype=np.int64)
         if not rows.size:
             raise InputError("a batch of no examples: give at least one index")
         if rows.min() < 0 or rows.max() >= len(self):
             raise InputError(f"examples are numbered from 0 to {len(self) - 1}, and {rows.max()} is asked for")
-        return Batch({"source": self._source.padded(rows), "target": self._target.padded(rows, end=True)})
+        return Batch({field: column.gather(rows) for field, column in self._columns.items()})
 
     def examples(self) -> Iterator[Example]:
-        """The texts, in order."""
-        if not self.has_texts:
-            raise InputError("this corpus keeps token ids only; texts are kept of a dev set")
+        """The examples as read, in order."""
+        if not self.has_examples:
+            raise InputError("this corpus keeps encoded examples only; texts are kept of a dev set")
         for n in range(self._reader.num_record_batches):
             batch = self._reader.get_batch(n)
-            columns = (batch.column(name).to_pylist() for name in ("source_text", "target_text", "references"))
-            for source, target, references in zip(*columns, strict=True):
-                yield Example(source, target, tuple(references))
+            if self._version == b"1":
+                columns = (batch.column(name).to_pylist() for name in ("source_text", "target_text", "references"))
+                yield from (Example(*values) for values in zip(*columns, strict=True))
+            else:
+                yield from (Example(**json.loads(text)) for text in batch.column(EXAMPLE).to_pylist())
 
 
-class _Side:
-    """The ids of one side: all of the file as one row of numbers, and where in it each example stands."""
+class Column:
+    """A field of all examples: the file as one row of numbers, and where in it each example stands."""
 
-    def __init__(self, data: pa.Buffer, columns: Sequence[Any]) -> None:
+    def __init__(self, data: pa.Buffer, columns: Sequence[Any], shape: tuple[int, ...]) -> None:
         self._ends = np.cumsum([len(column) for column in columns], dtype=np.int64)
         self._begins = self._ends - np.array([len(column) for column in columns], dtype=np.int64)
-        width = columns[0].type.value_type.to_pandas_dtype() if columns else np.uint16
-        self._ids = _view(data, width)
+        self._shape, self._width = shape, int(np.prod(shape, dtype=np.int64))
+        self._values = _view(data, columns[0].type.value_type.to_pandas_dtype() if columns else np.uint16)
         self._offsets = _view(data, np.int32)
-        buffers = [column.buffers() for column in columns]  # validity and offsets of the lists, then of the ids
-        self._ids_at = _places(data, [parts[3] for parts in buffers], self._ids.itemsize)
+        buffers = [column.buffers() for column in columns]  # validity and offsets of the lists, then of the values
+        self._values_at = _places(data, [parts[3] for parts in buffers], self._values.itemsize)
         self._offsets_at = _places(data, [parts[1] for parts in buffers], self._offsets.itemsize)
 
     def lengths(self) -> Lengths:
+        """The number of steps of every example."""
         counts = [
             np.diff(self._offsets[at : at + rows + 1])
             for at, rows in zip(self._offsets_at, self._ends - self._begins, strict=True)
         ]
-        return np.concatenate(counts, dtype=np.int32) if counts else np.zeros(0, np.int32)
+        return np.concatenate(counts, dtype=np.int32) // self._width if counts else np.zeros(0, np.int32)
 
     def find(self, rows: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Where in the file the ids of these examples begin, and how many they are."""
+        """Where in the file the numbers of these examples begin, and how many they are."""
         batch = np.searchsorted(self._ends, rows, side="right")
         offset = self._offsets_at[batch] + rows - self._begins[batch]
         begin = self._offsets[offset].astype(np.int64)
-        return self._ids_at[batch] + begin, self._offsets[offset + 1] - begin
+        return self._values_at[batch] + begin, self._offsets[offset + 1] - begin
 
-    def row(self, index: int) -> Ids:
-        (begin,), (length,) = self.find(np.array([index], dtype=np.int64))
-        return self._ids[begin : begin + length]
+    def row(self, index: int) -> Array:
+        """One example."""
+        (begin,), (count,) = self.find(np.array([index], dtype=np.int64))
+        return self._values[begin : begin + count].reshape(-1, *self._shape)
 
-    def padded(self, rows: npt.NDArray[np.int64], *, end: bool = False) -> Padded:
-        """Ids and mask of these examples; with ``end``, END behind each."""
-        begin, length = self.find(rows)
-        steps = np.arange(length.max() + end)
-        real = steps < length[:, None]
-        padded = np.zeros(real.shape, np.int64)  # PAD is 0
-        padded[real] = self._ids[(begin[:, None] + steps)[real]]
-        if end:
-            padded[np.arange(len(rows)), length] = END
-            real = steps <= length[:, None]
-        return Padded(torch.from_numpy(padded), torch.from_numpy(real))
+    def gather(self, rows: npt.NDArray[np.int64]) -> Padded:
+        """These examples, padded."""
+        values, mask = gather(self._values, *self.find(rows))
+        return Padded(values.reshape(len(rows), -1, *self._shape), mask[:, :: self._width])
 
 
-def _view(data: pa.Buffer, dtype: Any) -> Ids:
+class Unended(Column):
+    """The targets of a corpus of version 1: token ids without END, which later ones have."""
+
+    def lengths(self) -> Lengths:
+        return super().lengths() + np.int32(1)
+
+    def row(self, index: int) -> Array:
+        return np.append(super().row(index), END)
+
+    def gather(self, rows: npt.NDArray[np.int64]) -> Padded:
+        ids, mask = super().gather(rows)
+        real = pad(mask, (1, 0), value=True)
+        return Padded(pad(ids, (0, 1)).masked_fill(real & ~pad(mask, (0, 1)), END), real)
+
+
+def _view(data: pa.Buffer, dtype: Any) -> Array:
     """All of the file as numbers of one type; a last byte that fills no number is left out."""
     size = np.dtype(dtype).itemsize
     return np.frombuffer(data, dtype=dtype, count=data.size // size)
@@ -151,34 +165,42 @@ class CorpusWriter:
     """Writes a corpus in record batches; complete when its ``with`` block ends well.
 
     path: of the file.
-    vocabulary: how many ids there are, which decides how many bytes one takes.
-    texts: whether texts are kept too.
+    columns: the type and the shape of a step of every field.
+    examples: whether the examples as read are kept too.
     """
 
-    def __init__(self, path: Path, *, vocabulary: int, texts: bool = False) -> None:
-        ids = pa.list_(pa.field("item", pa.uint16() if vocabulary <= 1 << 16 else pa.int32(), nullable=False))
-        fields = [pa.field("source", ids, nullable=False), pa.field("target", ids, nullable=False)]
-        if texts:
-            fields += [pa.field("source_text", pa.string()), pa.field("target_text", pa.string())]
-            fields += [pa.field("references", pa.list_(pa.string()))]
-        self._schema = pa.schema(fields, metadata={KEY: VERSION})
+    def __init__(
+        self, path: Path, columns: Mapping[str, tuple[npt.DTypeLike, tuple[int, ...]]], *, examples: bool = False
+    ) -> None:
+        fields = [
+            pa.field(
+                name,
+                pa.list_(pa.field("item", pa.from_numpy_dtype(np.dtype(dtype)), nullable=False)),
+                nullable=False,
+            )
+            for name, (dtype, _) in columns.items()
+        ]
+        if examples:
+            fields.append(pa.field(EXAMPLE, pa.string()))
+        shapes = json.dumps({name: shape for name, (_, shape) in columns.items()})
+        self._schema = pa.schema(fields, metadata={KEY: VERSION, SHAPES: shapes})
         self._sink = pa.OSFile(str(path), "wb")
         self._writer = pa.ipc.new_file(self._sink, self._schema)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
 
-    def add(
-        self,
-        sources: Sequence[Sequence[int]],
-        targets: Sequence[Sequence[int]],
-        *,
-        examples: Sequence[Example] | None = None,
-    ) -> None:
-        """Write pairs of ids, and their texts if those are kept."""
-        columns: list[Any] = [list(sources), list(targets)]
-        if examples is not None:
-            columns += [[e.source for e in examples], [e.target for e in examples], [e.references for e in examples]]
-        arrays = [pa.array(column, type=field.type) for column, field in zip(columns, self._schema, strict=True)]
+    def add(self, encoded: Mapping[str, Sequence[Array]], *, examples: Sequence[Example] | None = None) -> None:
+        """Write encoded examples by field, and the examples as read if those are kept."""
+        arrays = []
+        for field in self._schema:
+            if field.name == EXAMPLE:
+                arrays.append(pa.array([json.dumps(e, ensure_ascii=False) for e in examples or ()], field.type))
+                continue
+            rows = [np.asarray(row).reshape(-1) for row in encoded[field.name]]
+            offsets = np.cumsum([0, *map(len, rows)], dtype=np.int32)
+            dtype = field.type.value_type.to_pandas_dtype()
+            values = np.concatenate(rows).astype(dtype) if rows else np.zeros(0, dtype)
+            arrays.append(pa.ListArray.from_arrays(pa.array(offsets), pa.array(values), type=field.type))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         self._waiting.append(batch)
         self._rows += len(batch)

@@ -9,29 +9,33 @@ corpus.json      facts: files, counts, digests, what was skipped and why
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from seqloom.data.corpus import Corpus, CorpusWriter
-from seqloom.data.holdout import WithoutHeldOut
+from seqloom.data.examples import Empty, Example, Examples, Skipped
+from seqloom.data.fields import Field, text_fields
 from seqloom.data.lines import STDIN
-from seqloom.data.readers import Empty, Example, Files, Skipped, check_characters, read
+from seqloom.data.readers import examples_of
 from seqloom.data.tokenizers import Tokenizers, train_tokenizers
 from seqloom.errors import InputError, OptionError
 from seqloom.files import new_folder
 from seqloom.registry import Spec
 
 FORMAT = "seqloom corpus"
-VERSION = 1
+VERSION = 2
+READ = (1, VERSION)
+"""Versions that can still be read."""
 FACTS = "corpus.json"
 AT_ONCE = 1 << 13
 """Pairs that are encoded together: enough for all cores, little enough to hold."""
 
-Pairs = Iterable[Example | Sequence[str]]
 Progress = Callable[[str, int], None]
 
 
@@ -44,6 +48,11 @@ class Prepared:
     train: Corpus
     dev: Corpus | None
     facts: dict[str, Any]
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """What the columns are, by name."""
+        return text_fields(self.tokenizers)
 
     @property
     def digest(self) -> str:
@@ -61,7 +70,7 @@ class Prepared:
             facts = json.loads((home / FACTS).read_text(encoding="utf-8"))
         except ValueError as error:
             raise InputError(f"{home / FACTS} is damaged: {error}; prepare the corpus again") from None
-        if facts.get("format") != FORMAT or facts.get("version") != VERSION:
+        if facts.get("format") != FORMAT or facts.get("version") not in READ:
             raise InputError(f"{home} was not prepared by this version of seqloom: prepare it again")
         dev = Corpus.open(home / "dev.arrow") if facts["dev"] is not None else None
         train = Corpus.open(home / "train.arrow")
@@ -75,8 +84,8 @@ def is_prepared(folder: Path) -> bool:
 
 def prepare(
     out: Path | str,
-    train: Files | Pairs,
-    dev: Files | Pairs | None = None,
+    train: Any,
+    dev: Any = None,
     *,
     source: Spec = "bpe",
     target: Spec = "bpe",
@@ -88,8 +97,8 @@ def prepare(
 ) -> Prepared:
     """Compile a corpus into the folder ``out``, which is put in place whole, or not at all.
 
-    train, dev: files, or pairs of texts. What can be read only once (standard input, an iterator) is first written
-        to a temporary file, as it is needed twice.
+    train, dev: ``Examples``, paths of files, or pairs of texts. What can be read only once (standard input, an
+        iterator) is first written to a temporary file, as it is needed twice.
     source, target, shared: the tokenizers to train on the training data.
     max_length: training pairs with more tokens on either side are skipped and counted; dev pairs are all kept.
     empty: whether pairs with an empty side are skipped and counted, or refused.
@@ -97,6 +106,8 @@ def prepare(
     progress: called with what is being done and how many pairs it has been done to.
     """
     home = Path(out)
+    train = examples_of(train, name="train")
+    dev = None if dev is None else examples_of(dev, name="dev")
     check_data(train, dev)
     if home.exists() and not is_prepared(home) and not (home.is_dir() and not any(home.iterdir())):
         raise OptionError(f"{home} is there and is no prepared corpus, so it is not overwritten: name another folder")
@@ -104,7 +115,8 @@ def prepare(
         training = _Data(train, empty, folder / "train.spool", progress)
         if tokenizers is None:
             tokenizers = train_tokenizers(lambda: training.examples("tokenizers"), source, target, shared=shared)
-        compiled, limits = _compile(training, folder / "train.arrow", tokenizers, max_length=max_length)
+        fields = text_fields(tokenizers)
+        compiled, limits = _compile(training, folder / "train.arrow", fields, max_length=max_length)
         replace(tokenizers, limits=limits).save(folder / "tokenizer.json")
         facts: dict[str, Any] = {
             "format": FORMAT,
@@ -120,69 +132,62 @@ def prepare(
         }
         if dev is not None:
             checking = _Data(dev, empty, folder / "dev.spool", progress)
-            facts["dev"], _ = _compile(checking, folder / "dev.arrow", tokenizers, texts=True)
+            facts["dev"], _ = _compile(checking, folder / "dev.arrow", fields, keep=True)
         for spool in folder.glob("*.spool"):
             spool.unlink()
         (folder / FACTS).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return Prepared.open(home)
 
 
-def check_data(train: Files | Pairs, dev: Files | Pairs | None) -> None:
-    """Refuse files that can't be read, before any work is done."""
-    for files in (train, dev):
-        if isinstance(files, Files):
-            files.check()
-    if all(isinstance(files, Files) and STDIN in files.paths for files in (train, dev)):
+def check_data(train: Examples, dev: Examples | None) -> None:
+    """Refuse what can't be read, before any work is done."""
+    for examples in (train, dev):
+        if examples is not None:
+            examples.check()
+    if dev is not None and STDIN in train.paths and STDIN in dev.paths:
         raise OptionError("standard input (-) can be the training data or the dev data, not both")
+
+
+class Spooled:
+    """Examples in a file of our own, where what could be read only once is kept to be read again."""
+
+    once = False
+
+    def __init__(self, path: Path, examples: Iterable[Example], paths: tuple[str, ...]) -> None:
+        self.paths = paths
+        self._path = path
+        with path.open("w", encoding="utf-8") as file:
+            for example in examples:
+                file.write(json.dumps(example) + "\n")
+
+    def check(self) -> None:
+        """They have been read already."""
+
+    def read(self, *, empty: Empty = "skip", skipped: Skipped | None = None) -> Iterator[Example]:
+        """All of them; none is left out, as that has been done."""
+        with self._path.open(encoding="utf-8") as file:
+            for line in file:
+                yield Example(**json.loads(line))
 
 
 class _Data:
     """Examples that can be read again, and what was skipped."""
 
-    def __init__(self, given: Files | Pairs, empty: Empty, spool: Path, progress: Progress | None) -> None:
+    def __init__(self, given: Examples, empty: Empty, spool: Path, progress: Progress | None) -> None:
         self.name = spool.stem
         self.skipped = Skipped()
-        read_from = given.examples if isinstance(given, WithoutHeldOut) else given
-        self.files = _facts(read_from) if isinstance(read_from, Files) else []
+        self.files = _facts(given.paths)
         self._empty = empty
         self._progress = progress
-        self._given = given
-        self._spooled: Files | None = None
-        if (isinstance(given, Files) and given.once) or isinstance(given, Iterator):
-            with spool.open("w", encoding="utf-8") as file:
-                for example in self._counted("reading", self._read(self.skipped)):
-                    row = {"source": example.source, "target": [example.target, *example.references]}
-                    file.write(json.dumps(row) + "\n")
-            self._spooled = Files((str(spool),), "jsonl")
+        if given.once:
+            read = given.read(empty=empty, skipped=self.skipped)
+            given = Spooled(spool, self._counted("reading", read), given.paths)
+        self._examples = given
 
     def examples(self, what: str, *, count_skipped: bool = False) -> Iterator[Example]:
         """All examples from the first on."""
-        if self._spooled is not None:  # those skipped were counted when it was written
-            return self._counted(what, read(self._spooled))
-        return self._counted(what, self._read(self.skipped if count_skipped else None))
-
-    def _read(self, skipped: Skipped | None) -> Iterator[Example]:
-        if isinstance(self._given, Files):
-            return read(self._given, empty=self._empty, skipped=skipped)
-        if isinstance(self._given, WithoutHeldOut) and isinstance(self._given.examples, Files):
-            return self._given.read(skipped)
-        return self._of_pairs(self._given, skipped)
-
-    def _of_pairs(self, pairs: Pairs, skipped: Skipped | None) -> Iterator[Example]:
-        for number, pair in enumerate(pairs):
-            if isinstance(pair, str) or len(pair) not in (2, 3):
-                raise InputError(f"pair {number} of {self.name} is {pair!r}: a pair is a source and its target")
-            example = Example(*pair)
-            for text in (example.source, example.target, *example.references):
-                if not isinstance(text, str):
-                    raise InputError(f"pair {number} of {self.name} is {pair!r}: source and target are text")
-                check_characters(text, f"pair {number} of {self.name}")
-            if example.source.strip() and example.target.strip():
-                yield example
-            elif self._empty == "refuse":
-                raise InputError(f"pair {number} of {self.name} has an empty side: {pair!r}")
-            elif skipped is not None:
-                skipped["empty"] += 1
+        skipped = self.skipped if count_skipped else None
+        return self._counted(what, self._examples.read(empty=self._empty, skipped=skipped))
 
     def _counted(self, what: str, examples: Iterator[Example]) -> Iterator[Example]:
         """The same examples; progress is told from time to time."""
@@ -196,33 +201,38 @@ class _Data:
 
 
 def _compile(
-    data: _Data, path: Path, tokenizers: Tokenizers, *, max_length: int | None = None, texts: bool = False
+    data: _Data, path: Path, fields: Mapping[str, Field], *, max_length: int | None = None, keep: bool = False
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    """Encode and write all examples; what is in the file, as facts, and how long outputs may be to be like these."""
-    facts = {"pairs": 0, "source_tokens": 0, "target_tokens": 0, "longest_source": 0, "longest_target": 0}
+    """Encode and write all examples; what is in the file, as facts, and how long targets are. Lengths do not count
+    steps that mark the end.
+
+    keep: the examples as read too.
+    """
+    facts = {"pairs": 0, **{f"{field}_tokens": 0 for field in fields}, **{f"longest_{field}": 0 for field in fields}}
     ratio = 0.0
     stream = data.examples("encoding", count_skipped=True)
-    vocabulary = max(len(tokenizers.source), len(tokenizers.target))
-    with CorpusWriter(path, vocabulary=vocabulary, texts=texts) as writer:
+    columns = {name: (field.dtype, field.shape) for name, field in fields.items()}
+    with CorpusWriter(path, columns, examples=keep) as writer:
         while chunk := list(islice(stream, AT_ONCE)):
-            sources = tokenizers.source.encode([example.source for example in chunk])
-            targets = tokenizers.target.encode([example.target for example in chunk])
+            _check_columns(chunk[0], fields, data.name)
+            encoded = {name: field.encode([e[name] for e in chunk], chunk) for name, field in fields.items()}
+            lengths = np.array([[len(row) - fields[name].end_steps for row in encoded[name]] for name in fields])
             kept = []
-            for n, (one, other) in enumerate(zip(sources, targets, strict=True)):
-                if not one or not other:  # normalisation can leave nothing of a text
+            for n, steps in enumerate(lengths.T.tolist()):
+                if not all(steps):  # normalisation can leave nothing of a text
                     data.skipped["empty"] += 1
-                elif max_length is not None and max(len(one), len(other)) > max_length:
+                elif max_length is not None and max(steps) > max_length:
                     data.skipped["too long"] += 1
                 else:
                     kept.append(n)
-            sources, targets = [sources[n] for n in kept], [targets[n] for n in kept]
-            writer.add(sources, targets, examples=[chunk[n] for n in kept] if texts else None)
-            for side, rows in (("source", sources), ("target", targets)):
-                lengths = [len(row) for row in rows]
-                facts[f"{side}_tokens"] += sum(lengths)
-                facts[f"longest_{side}"] = max([facts[f"longest_{side}"], *lengths])
+            rows = {name: [encoded[name][n] for n in kept] for name in fields}
+            writer.add(rows, examples=[chunk[n] for n in kept] if keep else None)
+            for name, steps in zip(fields, lengths[:, kept], strict=True):
+                facts[f"{name}_tokens"] += int(steps.sum())
+                facts[f"longest_{name}"] = max(facts[f"longest_{name}"], int(steps.max(initial=0)))
             facts["pairs"] += len(kept)
-            ratio = max([ratio, *(len(t) / len(s) for s, t in zip(sources, targets, strict=True))])
+            source, target = (lengths[list(fields).index(side), kept] for side in ("source", "target"))
+            ratio = max(ratio, float((target / source).max(initial=0)))
     if not facts["pairs"]:
         why = ", ".join(f"{count:,} {reason}" for reason, count in data.skipped.items()) or "there are none"
         raise InputError(f"no pair is left of the {data.name} data: {why}")
@@ -233,10 +243,16 @@ def _compile(
     )
 
 
-def _facts(files: Files) -> list[dict[str, Any]]:
+def _check_columns(example: Example, fields: Mapping[str, Field], name: str) -> None:
+    """Refuse a column that there is no field for: it would be ignored without a word."""
+    for column in example.keys() - {*fields, "references"}:
+        raise InputError(f"the {name} data has a column {column!r}, and a model reads {' and '.join(fields)}")
+
+
+def _facts(paths: Iterable[str]) -> list[dict[str, Any]]:
     """What identifies each file."""
     found: list[dict[str, Any]] = []
-    for path in files.paths:
+    for path in paths:
         if path == STDIN:
             found.append({"path": "standard input"})
         elif not Path(path).is_file():  # a pipe can be read only once, and not here

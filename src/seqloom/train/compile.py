@@ -4,24 +4,25 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from seqloom.config import Config, DataConfig
+from seqloom.data.examples import Examples, Pairs, Skipped
 from seqloom.data.holdout import hold_out
 from seqloom.data.prepare import Prepared, check_data, prepare
-from seqloom.data.readers import Example, Files, Skipped, read
-from seqloom.errors import InputError, OptionError
+from seqloom.data.readers import Files, examples_of
+from seqloom.errors import OptionError
 from seqloom.train.defaults import choose_tokenizers
 from seqloom.train.display import Display
 from seqloom.train.folder import RunFolder
 
-Examples = Files | Sequence[Example]
+Data = Examples | Iterable[Any]
+"""What ``examples_of`` takes."""
 READING = ("format", "columns", "header")
 """Fields of the data that say how files are read."""
 
 
-def compiled(
-    config: Config, folder: RunFolder, display: Display, train: Examples | None, dev: Examples | None
-) -> Prepared:
+def compiled(config: Config, folder: RunFolder, display: Display, train: Data | None, dev: Data | None) -> Prepared:
     """The corpus of a run: the prepared one it names, or its own, compiled now."""
     data = config.data
     if train is None and data.train is None:
@@ -65,34 +66,31 @@ def refuse_set(data: DataConfig, fields: Iterable[str], why: str, decided: DataC
 
 
 def compile_corpus(
-    config: Config, out: Path, *, display: Display, train: Examples | None = None, dev: Examples | None = None
+    config: Config, out: Path, *, display: Display, train: Data | None = None, dev: Data | None = None
 ) -> Prepared:
     """Compile the training and dev data of a configuration into a folder."""
     data = config.data
-    for part, given in (("train on", train), ("judge by", dev)):
-        if given is not None and not isinstance(given, Files) and not given:
-            raise InputError(f"the list of pairs to {part} is empty")
-    train = files(data.train or [], config) if train is None else train
-    dev = files(data.dev, config) if dev is None and data.dev is not None else dev
-    check_data(train, dev)
+    learned = files(data.train or [], config) if train is None else examples_of(train, name="train")
+    judged = None
+    if dev is not None or data.dev is not None:
+        judged = files(data.dev or [], config) if dev is None else examples_of(dev, name="dev")
+    check_data(learned, judged)
     skipped = Skipped()
-    remaining: Files | Iterable[Example] = train
-    if dev is None:
-        remaining, dev = hold_out(train, seed=config.seed, empty=data.empty, skipped=skipped)
-        display.say(f"no dev set given: {len(dev):,} pairs of the training data are held out to judge by")
-    elif isinstance(train, Files) and train.once:
-        remaining = list(read(train, empty=data.empty, skipped=skipped))
-    looked_at = read(remaining, empty=data.empty) if isinstance(remaining, Files) else iter(remaining)
-    can_read_again = not (isinstance(dev, Files) and dev.once)
-    validation = (read(dev, empty=data.empty) if isinstance(dev, Files) else dev) if can_read_again else ()
-    for line in choose_tokenizers(config, looked_at, validation):
+    if judged is None:
+        learned, held = hold_out(learned, seed=config.seed, empty=data.empty, skipped=skipped)
+        display.say(f"no dev set given: {len(held):,} pairs of the training data are held out to judge by")
+        judged = Pairs(held, name="dev")
+    elif learned.once:
+        learned = Pairs(list(learned.read(empty=data.empty, skipped=skipped)), name="train")
+    validation = () if judged.once else judged.read(empty=data.empty)
+    for line in choose_tokenizers(config, learned.read(empty=data.empty), validation):
         display.say(line)
     assert data.source is not None
     assert data.target is not None
     prepared = prepare(
         out,
-        remaining,
-        dev,
+        learned,
+        judged,
         source=data.source,
         target=data.target,
         shared=data.shared,
@@ -108,11 +106,10 @@ def compile_corpus(
     return prepared
 
 
-def files(paths: Sequence[str], config: Config) -> Files:
+def files(paths: Sequence[str], config: Config) -> Examples:
     """Files of examples, as the configuration says how to read them."""
     data = config.data
-    columns = None if data.columns is None else tuple(data.columns)
-    return Files.of(paths, format=data.format, columns=columns, header=data.header)
+    return Files.of(paths, format=data.format, columns=data.columns, header=data.header)
 
 
 def left_out(part: str, skipped: Counter[str]) -> list[str]:

@@ -10,14 +10,14 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from seqloom.config import WHOLE, Config
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
+from seqloom.data.texts import Kind
 from seqloom.errors import OptionError, SeqloomError
 from seqloom.merge import merge
 from seqloom.models.build import check_wiring
 from seqloom.models.describe import complete
 from seqloom.presets import load_preset
 from seqloom.registry import build, split
-from seqloom.train.texts import Kind
 
 PRESET = "recurrent"
 LOOKED_AT = 2000

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, NamedTuple
 
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
 from seqloom.data.tokenizers import Tokenizer, Tokenizers
 from seqloom.metrics import Metric
 from seqloom.models.base import Autoregressive
 from seqloom.predictor import Predictor
 from seqloom.registry import Spec, build, find, options, split
 from seqloom.train.interrupt import Interrupts
+
+MOST_METRICS = 2
+"""A field with more suitable metrics is judged by its first alone while it trains, as they take time."""
 
 
 class Judgement(NamedTuple):
@@ -66,6 +69,11 @@ def judge_for(examples: Sequence[Example], tokenizers: Tokenizers, decides: Spec
     name, _ = split("metric", decides)
     specs: dict[str, Any] = {name: decides, **{o: fitting(o, tokenizers.target) for o in also if o != name}}
     return Judge(examples, tokenizers, {n: build("metric", spec) for n, spec in specs.items()}, name)
+
+
+def validation_metrics(suitable: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the suitable metrics that are computed at every evaluation."""
+    return suitable if len(suitable) <= MOST_METRICS else suitable[:1]
 
 
 def fitting(metric: str, *targets: Tokenizer) -> dict[str, Any]:

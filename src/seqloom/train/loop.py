@@ -14,7 +14,7 @@ from torch import Tensor
 
 from seqloom.batch import Batch
 from seqloom.config import TrainConfig
-from seqloom.data.batches import Batching
+from seqloom.data.batchers import Batcher, BatchSize
 from seqloom.data.corpus import Corpus
 from seqloom.data.prefetch import Prefetch
 from seqloom.errors import OptionError, TrainingError
@@ -84,15 +84,14 @@ class Loop:
     def __init__(
         self,
         network: Autoregressive,
-        corpus: Corpus,
-        batching: Batching,
+        batcher: Batcher,
         judge: Judge,
         *,
         config: TrainConfig,
         folder: RunFolder,
         display: Display,
     ) -> None:
-        self.network, self.corpus, self.batching, self.judge = network, corpus, batching, judge
+        self.network, self.batcher, self.judge = network, batcher, judge
         self.config, self.folder, self.display = config, folder, display
         self.device = next(network.parameters()).device
         check_precision(config, self.device)
@@ -141,12 +140,12 @@ class Loop:
         """What every update learns from, from where the run stands, without end."""
         epoch, start, together = self.standing.epoch, self.standing.batch, self.config.accumulate
         while True:
-            plan = self.batching.plan(epoch)
+            plan = self.batcher.plan(epoch)
             for number in range(start, len(plan), together):
-                rows = [plan[n] for n in range(number, min(number + together, len(plan)))]
-                tokens = sum(int(self.corpus.target_lengths[r].sum()) for r in rows)
+                items = plan[number : number + together]
+                tokens = sum(map(self.batcher.target_steps, items))
                 after = (epoch, number + together) if number + together < len(plan) else (epoch + 1, 0)
-                yield Portion([self.corpus.batch(r) for r in rows], tokens, *after)
+                yield Portion([self.batcher.collate(item) for item in items], tokens, *after)
             epoch, start = epoch + 1, 0
 
     def learn(self, portion: Portion) -> None:
@@ -370,17 +369,13 @@ class Loop:
         return True
 
 
-def batching(corpus: Corpus, config: TrainConfig, seed: int) -> Batching:
+def batcher_for(corpus: Corpus, config: TrainConfig, seed: int) -> Batcher:
     """How a corpus is cut into batches."""
     if (config.batch_tokens is None) == (config.batch_sentences is None):
         raise OptionError("give train.batch_tokens or train.batch_sentences, not both")
-    return Batching(
-        corpus.source_lengths,
-        corpus.target_lengths,
-        tokens=config.batch_tokens,
-        sentences=config.batch_sentences,
-        seed=seed,
-    )
+    size = BatchSize(config.batch_tokens, config.batch_sentences)
+    batcher: Batcher = build("batcher", config.batcher, corpus, size, seed)
+    return batcher
 
 
 def objective_of(config: TrainConfig) -> Objective:

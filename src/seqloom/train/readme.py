@@ -69,7 +69,7 @@ def _data(prepared: Prepared) -> str:
     rows = ["| | pairs | source tokens | target tokens |", "|---|---|---|---|"]
     for title, corpus in (("train", prepared.train), ("dev", prepared.dev)):
         if corpus is not None:
-            source, target = int(corpus.source_lengths.sum()), int(corpus.target_lengths.sum())
+            source, target = (int(corpus.lengths[side].sum()) for side in ("source", "target"))
             rows.append(f"| {title} | {len(corpus):,} | {source:,} | {target:,} |")
     kinds = [f"{len(t):,} symbols by `{t.spec['name']}`" for t in (tokenizers.source, tokenizers.target)]
     vocabularies = (

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from seqloom.config import LIMITS, Config, make_config
-from seqloom.data.batches import Batching
+from seqloom.data.batchers import Batcher
 from seqloom.data.prepare import Prepared, is_prepared
 from seqloom.data.tokenizers import Tokenizers
 from seqloom.errors import OptionError
@@ -21,16 +21,15 @@ from seqloom.predictor import Predictor
 from seqloom.registry import build
 from seqloom.train.averaging import average
 from seqloom.train.checkpoint import load_weights, put_weights, save_weights
-from seqloom.train.compile import Examples, compiled
+from seqloom.train.compile import Data, compiled
 from seqloom.train.defaults import check_model, check_parts, choose, choose_updates
 from seqloom.train.display import Display
 from seqloom.train.folder import Lines, RunFolder
 from seqloom.train.interrupt import Interrupts
-from seqloom.train.judge import judge_for
-from seqloom.train.loop import Loop, batching
+from seqloom.train.judge import judge_for, validation_metrics
+from seqloom.train.loop import Loop, batcher_for
 from seqloom.train.readme import readme
 from seqloom.train.task import task_examples
-from seqloom.train.texts import Kind
 
 SHOWN, TOKENS_SHOWN = 3, 40
 """Pairs that are shown when training starts, and how many tokens of each side."""
@@ -41,8 +40,8 @@ def train(
     out: Path,
     *,
     display: Display,
-    train_examples: Examples | None = None,
-    dev_examples: Examples | None = None,
+    train_examples: Data | None = None,
+    dev_examples: Data | None = None,
     command: str = "",
 ) -> RunFolder:
     """Train a run in the folder ``out``; examples given here stand for the files of the configuration."""
@@ -59,7 +58,7 @@ def train(
     assert prepared.dev is not None
     pairs = len(prepared.train)
     said = choose(config, pairs, (example.target for example in prepared.dev.examples()))
-    batches = batching(prepared.train, config.train, config.seed)
+    batches = batcher_for(prepared.train, config.train, config.seed)
     said += choose_updates(config, len(batches.plan(0)))
     if said:
         display.say(f"{pairs:,} pairs; chosen to suit them: {', '.join(said)}")
@@ -76,13 +75,12 @@ def train(
 
 def as_seen(prepared: Prepared) -> list[str]:
     """Three pairs as the model sees them, tokens separated, and how to choose other tokens."""
-    tokenizers, corpus = prepared.tokenizers, prepared.train
+    corpus = prepared.train
     rows = sorted({number * (len(corpus) - 1) // max(SHOWN - 1, 1) for number in range(SHOWN)})
-    sides = ((tokenizers.source, corpus.source), (tokenizers.target, corpus.target))
     said = ["pairs as the model sees them:"]
     for row in rows:
-        source, target = (_shortened(tokenizer.tokens(ids(row).tolist())) for tokenizer, ids in sides)
-        said.append(f"    {source}  →  {target}")
+        shown = [_shortened(field.show(corpus.row(name, row))) for name, field in prepared.fields.items()]
+        said.append(f"    {'  →  '.join(shown)}")
     return [*said, "to choose otherwise: --set data.source=… --set data.target=… (seqloom parts tokenizer)"]
 
 
@@ -107,7 +105,7 @@ def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFol
         raise OptionError(f"{prepared.folder} was prepared anew, with other tokens than this run began with")
     folder.sweep()
     network = make_network(config, prepared)
-    batches = batching(prepared.train, config.train, config.seed)
+    batches = batcher_for(prepared.train, config.train, config.seed)
     if config.train.updates is None:
         choose_updates(config, len(batches.plan(0)))
     loop = _loop(folder, config, prepared, network, batches, display)
@@ -187,17 +185,17 @@ def _loop(
     config: Config,
     prepared: Prepared,
     network: Autoregressive,
-    batches: Batching,
+    batches: Batcher,
     display: Display,
 ) -> Loop:
     """The loop of a run, where its last checkpoint is, if there is one."""
     assert prepared.dev is not None
     assert config.train.metric is not None
     examples = list(prepared.dev.examples())
-    suiting, *_ = fits = Kind.of([e.target for e in examples]).metrics(prepared.tokenizers.target.spec["name"])
-    also = ["loss", "perplexity", *fits] if "ser" in fits else ["loss", "perplexity", suiting]
+    suitable = prepared.fields["target"].metrics([e.target for e in examples])
+    also = ["loss", "perplexity", *validation_metrics(suitable)]
     judge = judge_for(examples, prepared.tokenizers, config.train.metric, also)
-    loop = Loop(network, prepared.train, batches, judge, config=config.train, folder=folder, display=display)
+    loop = Loop(network, batches, judge, config=config.train, folder=folder, display=display)
     if loop.restore():
         if loop.standing.corpus not in ("", prepared.digest):
             raise OptionError(

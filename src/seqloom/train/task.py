@@ -1,7 +1,7 @@
 """The task that a run is trained on, if it is one: its examples, and the defaults that suit them."""
 
 from seqloom.config import Config
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
 from seqloom.errors import OptionError
 from seqloom.registry import build
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seqloom.data.readers import Example
+from seqloom.data.examples import Example
 from seqloom.data.tokenizers.base import Cutter
 from seqloom.data.tokenizers.tokenizer import Tokenizer
 from seqloom.errors import InputError, OptionError

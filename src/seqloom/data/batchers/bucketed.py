@@ -1,13 +1,16 @@
-"""Which examples go together, and making their batches while the model computes."""
+"""Examples of like length go together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from seqloom.batch import Batch
+from seqloom.data.batchers.base import BatchSize
 from seqloom.errors import OptionError
+from seqloom.registry import register
 
 POOL = 1 << 20
 BLUR = 1 / 3
@@ -16,37 +19,40 @@ Indices = npt.NDArray[np.int32]
 Lengths = npt.NDArray[np.integer[Any]]
 
 
-class Batching:
+class Encoded(Protocol):
+    """What a batcher needs of a corpus."""
+
+    lengths: Mapping[str, Lengths]
+
+    def batch(self, indices: Indices) -> Batch: ...
+
+
+@register("batcher", "bucketed")
+class Bucketed:
     """Examples of like length go together, others in every epoch, in an order that only seed and epoch decide.
 
     All examples are shuffled, then sorted by length, with a little blur, within large pools, so that little is
     padding; examples of equal lengths stay as they were shuffled. The pools are cut into batches, and the batches of
     the epoch are shuffled.
 
-    source_lengths, target_lengths: steps of every example, END included where it is one.
-    tokens: the most steps that either side of a batch has, padding included; a longer example is a batch of its own.
-    sentences: the most examples of a batch; with ``sentences`` alone every batch but the last has as many.
+    corpus: what is cut into batches.
+    size: ``tokens`` is the most steps that any field of a batch has, padding included; a longer example is a batch of
+        its own. ``sentences`` is the most examples of a batch; alone, every batch but the last has as many.
     seed: of all epochs.
     """
 
-    def __init__(
-        self,
-        source_lengths: Lengths,
-        target_lengths: Lengths,
-        *,
-        tokens: int | None = None,
-        sentences: int | None = None,
-        seed: int,
-    ) -> None:
+    def __init__(self, corpus: Encoded, size: BatchSize, seed: int) -> None:
+        tokens, sentences = size
         if tokens is None and sentences is None:
             raise OptionError("a batch has a size: set tokens, sentences, or both")
         for name, limit in (("tokens", tokens), ("sentences", sentences)):
             if limit is not None and limit < 1:
                 raise OptionError(f"{name}={limit} makes no batch: take at least 1")
-        self._source = np.asarray(source_lengths, dtype=np.int32)
-        self._target = np.asarray(target_lengths, dtype=np.int32)
-        if self._source.shape != self._target.shape:
-            raise OptionError(f"{len(self._source)} sources and {len(self._target)} targets make no pairs")
+        lengths = {field: np.asarray(steps, dtype=np.int32) for field, steps in corpus.lengths.items()}
+        self._target = lengths.pop("target")
+        others = [*lengths.values()] or [np.zeros_like(self._target)]
+        self._source = np.maximum.reduce(others)
+        self.corpus = corpus
         self.tokens = tokens
         self.sentences = sentences
         self.seed = seed
@@ -70,6 +76,14 @@ class Batching:
             cut = threads.map(self._pool, pools, generator.spawn(len(pools)))
             batches = [batch for pool in cut for batch in pool]
         return [batches[n] for n in generator.permutation(len(batches))]
+
+    def target_steps(self, item: Indices) -> int:
+        """How many real target steps these examples have."""
+        return int(self._target[item].sum())
+
+    def collate(self, item: Indices) -> Batch:
+        """The batch of these examples."""
+        return self.corpus.batch(item)
 
     def padding_share(self, plan: Sequence[Indices]) -> float:
         """How much of all steps, of both sides, is padding."""

@@ -1,0 +1,6 @@
+"""Batchers: how a corpus becomes batches."""
+
+from seqloom.data.batchers.base import Batcher, BatchSize
+from seqloom.data.batchers.bucketed import Bucketed
+
+__all__ = ["BatchSize", "Batcher", "Bucketed"]

@@ -1,0 +1,6 @@
+"""Readers: examples from files, one file per format."""
+
+from seqloom.data.readers.base import Reader
+from seqloom.data.readers.files import Files, examples_of, expand
+
+__all__ = ["Files", "Reader", "examples_of", "expand"]

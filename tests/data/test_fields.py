@@ -1,0 +1,31 @@
+"""Fields: from values to arrays and back."""
+
+import numpy as np
+import pytest
+
+from seqloom.batch import END
+from seqloom.data.fields import Text
+from seqloom.registry import build
+
+TEXTS = ["ein Hund", "zwei Hunde", "a b"]
+
+
+@pytest.mark.parametrize("kind", ["character", "symbols", "word", "byte"])
+@pytest.mark.parametrize("end", [False, True])
+def test_text_comes_back_and_a_target_ends(kind, end):
+    field = build("field", {"name": "text", "tokenizer": kind, "end": end})
+    field.fit(TEXTS)
+    rows = field.encode(TEXTS, [{}] * len(TEXTS))
+    tokenizer = build("tokenizer", kind).train(iter(TEXTS))
+    assert [row.tolist() for row in rows] == [ids + [END] * end for ids in tokenizer.encode(TEXTS)]
+    assert all(row.dtype == field.dtype and row.shape[1:] == field.shape for row in rows)
+    assert [field.decode(row, {}) for row in rows] == TEXTS
+    assert [len(field.show(row)) for row in rows] == [len(row) for row in rows]
+    assert field.size == len(tokenizer)
+    assert field.end_steps == end
+    assert np.iinfo(field.dtype).max >= field.size
+
+
+@pytest.mark.parametrize(("kind", "first"), [("character", "exact"), ("symbols", "wer"), ("bpe", "bleu")])
+def test_the_metrics_suit_the_tokenizer(kind, first):
+    assert Text.of(build("tokenizer", kind).train(iter(TEXTS))).metrics[0] == first
