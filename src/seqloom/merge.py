@@ -10,7 +10,7 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in above.items():
         there = merged.get(key)
         if isinstance(value, Mapping):
-            base = there if isinstance(there, Mapping) else {} if there is None else {"name": there}
+            base = there if isinstance(there, Mapping) else {"name": there} if isinstance(there, str) else {}
             if "name" in value and value["name"] != base.get("name", value["name"]):
                 base = {}
             merged[key] = merge(base, value)
