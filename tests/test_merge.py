@@ -22,7 +22,7 @@ def test_a_part_named_anew_loses_the_old_ones_options(below, above, merged):
 
 def test_paths_are_nested_mappings_the_later_on_top():
     settings = {"a.b": 1, "a.c.d": 2, "e": {"f": 3}, "e.g": 4, "a.b.h": 5, "i": "lstm", "i.bias": 0}
-    nested = {"a": {"b": {"name": 1, "h": 5}, "c": {"d": 2}}, "e": {"f": 3, "g": 4}, "i": {"name": "lstm", "bias": 0}}
+    nested = {"a": {"b": {"h": 5}, "c": {"d": 2}}, "e": {"f": 3, "g": 4}, "i": {"name": "lstm", "bias": 0}}
     assert by_path(settings) == nested
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from seqloom.nn.recurrent import Recurrent
     from seqloom.presets import preset_names
     from seqloom.registry import parts, register
+    from seqloom.trace import Trace
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ __all__ = [
     "MultiHead",
     "Recurrent",
     "SeqloomError",
+    "Trace",
     "build_model",
     "fit",
     "load",
@@ -45,6 +47,7 @@ _HOMES = {
     "MultiHead": "seqloom.nn.multihead",
     "Recurrent": "seqloom.nn.recurrent",
     "SeqloomError": "seqloom.errors",
+    "Trace": "seqloom.trace",
     "build_model": "seqloom.models.build",
     "fit": "seqloom.api",
     "load": "seqloom.api",

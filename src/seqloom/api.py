@@ -19,6 +19,7 @@ from seqloom.nn.layout import for_few_rows
 from seqloom.predictor import Answer, Constraints, Predictor, Score
 from seqloom.registry import Spec, build, check, find, parts, split
 from seqloom.registry import options as options_of
+from seqloom.trace import Trace
 from seqloom.train.display import Display, display_for
 from seqloom.train.folder import RunFolder
 from seqloom.train.judge import fitting
@@ -82,6 +83,14 @@ class Model:
             return self.answers([sources], search=search, weights=weights, **options)[0]
         how, constraints = self.asked(search, options)
         return self.predictor.answers(list(sources), how, constraints=constraints, weights=weights)
+
+    def trace(self, source: str, *, search: Spec | None = None, **options: Any) -> Trace:
+        """One source through the model, everything recorded: activations, attention, the history of the beam.
+
+        The results are those of ``answers`` with the same search and options.
+        """
+        how, constraints = self.asked(search, options)
+        return self.predictor.trace(source, how, constraints=constraints)
 
     @overload
     def score(self, sources: str, targets: str) -> Score: ...  # type: ignore[overload-overlap]

@@ -26,6 +26,13 @@ def test_text_comes_back_and_a_target_ends(kind, end):
     assert np.iinfo(field.dtype).max >= field.size
 
 
-@pytest.mark.parametrize(("kind", "first"), [("character", "exact"), ("symbols", "wer"), ("bpe", "bleu")])
-def test_the_metrics_suit_the_tokenizer(kind, first):
-    assert Text.of(build("tokenizer", kind).train(iter(TEXTS))).metrics[0] == first
+SENTENCES = ["ein Hund läuft über die Straße", "zwei Hunde spielen im Park"]
+PHONES = ["h ʊ n t", "p a ʁ k"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "first"),
+    [("character", TEXTS, "exact"), ("symbols", PHONES, "wer"), ("bpe", SENTENCES, "bleu")],
+)
+def test_the_metrics_suit_the_tokenizer(kind, texts, first):
+    assert Text.of(build("tokenizer", kind).train(iter(texts))).metrics(texts)[0] == first

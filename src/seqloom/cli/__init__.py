@@ -19,6 +19,7 @@ from seqloom.cli.prepare import prepare
 from seqloom.cli.score import score
 from seqloom.cli.search_options import EPILOG, SearchCommand
 from seqloom.cli.tasks import tasks
+from seqloom.cli.trace import trace
 from seqloom.cli.train import train
 from seqloom.errors import SeqloomError
 
@@ -57,6 +58,7 @@ app.command(cls=SearchCommand, epilog=EPILOG)(predict)
 app.command("translate", cls=SearchCommand, hidden=True, help="Another name of predict.")(predict)
 app.command(cls=SearchCommand, epilog=EPILOG)(evaluate)
 app.command()(score)
+app.command(cls=SearchCommand, epilog=EPILOG)(trace)
 app.command()(prepare)
 app.command()(export)
 app.command()(config)

@@ -92,7 +92,7 @@ class Pairs:
     def check(self) -> None:
         """Refuse an empty list."""
         if isinstance(self._given, Sized) and not len(self._given):
-            raise InputError(f"the list of pairs of {self._name} is empty: there are none")
+            raise InputError(f"{self._name}: the list of pairs is empty")
 
     def read(self, *, empty: Empty = "skip", skipped: Skipped | None = None) -> Iterator[Example]:
         """All examples in order."""

@@ -13,6 +13,7 @@ from seqloom.decode.noise import Seed
 from seqloom.decode.protocol import Finder, StepModel
 from seqloom.decode.sample import Sample, Temperature
 from seqloom.decode.search import Asked, Read
+from seqloom.decode.trail import Nodes
 from seqloom.decode.truncation.base import Mass
 from seqloom.decode.utility import Utility, by_function, by_metric, check_text, ngram_f
 from seqloom.errors import OptionError
@@ -93,12 +94,15 @@ class Mbr(Sample):
         read: Read | None = None,
         limits: Limits | None = None,
         probe: Probe = silent,
+        history: list[Nodes] | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers to every source of the batch; see ``Search``."""
         if (self.metric is not None or self.utility is not None) and read is None:
             name = "a function" if self.metric is None else self.metric.name
             raise OptionError(f"mbr by {name} judges texts: it needs read=…, from tokens to text")
-        found = super().__call__(model, batch, weights=weights, masks=masks, limits=limits, probe=probe)
+        found = super().__call__(
+            model, batch, weights=weights, masks=masks, limits=limits, probe=probe, history=history
+        )
         return [self._ranked(samples, read) for samples in found]
 
     def _ranked(self, samples: list[Hypothesis], read: Read | None) -> list[Hypothesis]:

@@ -12,6 +12,7 @@ from seqloom.decode.lengths import Lengths, Limits
 from seqloom.decode.masks import Masks
 from seqloom.decode.protocol import Finder, StepModel, check_in_use
 from seqloom.decode.ranking import Ranking
+from seqloom.decode.trail import Nodes
 from seqloom.decode.walk import Choice, Choose, Rows, Walk
 from seqloom.errors import OptionError
 from seqloom.nn.probe import Probe, silent
@@ -77,6 +78,7 @@ class Search:
         read: Read | None = None,
         limits: Limits | None = None,
         probe: Probe = silent,
+        history: list[Nodes] | None = None,
     ) -> list[list[Hypothesis]]:
         """The answers to every source of the batch.
 
@@ -85,6 +87,7 @@ class Search:
         read: how tokens become text, for a search that judges by text.
         limits: how long outputs are in the training data: the maximum where no option sets one.
         probe: sees the model's activations, their names with the number of the step.
+        history: where the candidates of every step are left, if wanted.
         """
         masks = masks or Masks()
         if isinstance(model, Finder):
@@ -107,6 +110,8 @@ class Search:
             )
             mask_BS = walk.memory.mask  # of all sentences, as long as they are all there
             trail = walk.run()
+        if history is not None:
+            history += trail.steps
         formula = self.formula or self.ranking.formula
         if masks.repetition_penalty != 1:
             formula += ", log_prob after the repetition penalty"

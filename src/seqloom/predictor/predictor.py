@@ -14,12 +14,14 @@ from seqloom.decode.ensemble import Batches, Ensemble
 from seqloom.decode.lengths import Limits
 from seqloom.decode.protocol import Finder
 from seqloom.decode.score import score
-from seqloom.errors import OptionError, SentenceError, SizeError
+from seqloom.decode.trail import Nodes
+from seqloom.errors import InputError, OptionError, SentenceError, SizeError
 from seqloom.metrics import Answers
 from seqloom.predictor.alignment import word_numbers
 from seqloom.predictor.answer import BLANK, Answer, Score
 from seqloom.predictor.constraints import Constraints
 from seqloom.registry import find
+from seqloom.trace import Candidates, Recorder, Trace, TracedHypothesis
 
 TOKENS = 6000
 """The padded size of a batch of sources, which bounds the memory that answering takes."""
@@ -100,6 +102,50 @@ class Predictor:
                 read, words = reader.tokens(ids[row]), _word_numbers(ids[row], reader)
                 found[row] = [_answer(hypothesis, read, words, writer) for hypothesis in best]
         return found
+
+    def trace(self, source: str, search: Search, *, constraints: Constraints | None = None) -> Trace:
+        """One source through the model, everything recorded; the results are those of ``answers``."""
+        if not self.scores_targets:
+            raise OptionError("this engine searches by itself and shows nothing of it: use PyTorch")
+        reader, writer = self.tokenizers.source, self.tokenizers.target
+        read = self._read([source])
+        if not read[0][0]:
+            raise InputError("the source is blank: there is nothing to trace")
+        recorder, history = Recorder(), list[Nodes]()
+        (best,) = search(
+            self.network,
+            self._batch([0], read),
+            masks=None if constraints is None else constraints.masks([0], writer),
+            read=writer.decode,
+            limits=self.limits,
+            probe=recorder,
+            history=history,
+        )
+        return Trace(
+            source=reader.tokens(read[0][0]),
+            hypotheses=[
+                TracedHypothesis(
+                    text=writer.decode(h.tokens),
+                    tokens=writer.tokens(h.tokens),
+                    log_prob=h.log_prob,
+                    token_log_probs=h.token_log_probs,
+                    score=h.value,
+                    finished=h.finished,
+                    rows=h.rows,
+                )
+                for h in best
+            ],
+            steps=[
+                Candidates(
+                    rows=nodes.row_X.tolist(),
+                    parents=nodes.parent_X.tolist(),
+                    tokens=writer.tokens(nodes.token_X.tolist()),
+                    log_probs=nodes.log_prob_X.tolist(),
+                )
+                for nodes in history
+            ],
+            activations=recorder.seen,
+        )
 
     def scores(self, sources: Sequence[str], targets: Sequence[str]) -> list[Score]:
         """The model's log-probability of every target, given its source."""
