@@ -132,8 +132,8 @@ def test_what_makes_no_sense_is_refused(model, folder, tmp_path):
     for call, error, says in (
         (lambda: seqloom.load(tmp_path), OptionError, "is not a run"),
         (lambda: seqloom.fit(["ab", "cd"]), SeqloomError, "ab"),
-        (lambda: seqloom.fit([]), InputError, "the list of pairs to train on is empty"),
-        (lambda: seqloom.fit(PLAIN, dev=[]), InputError, "the list of pairs to judge by is empty"),
+        (lambda: seqloom.fit([]), InputError, "the list of pairs of train is empty"),
+        (lambda: seqloom.fit(PLAIN, dev=[]), InputError, "the list of pairs of dev is empty"),
         (lambda: seqloom.fit([("a", 1)]), InputError, "pair 0"),
         (lambda: seqloom.fit(PLAIN, preset="bahdanu", quiet=True), SeqloomError, "did you mean 'bahdanau'"),
         (lambda: seqloom.fit(PLAIN, settings={"train.epoch": 1}), OptionError, "did you mean 'epochs'"),
