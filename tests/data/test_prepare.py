@@ -171,7 +171,7 @@ def test_what_is_no_prepared_corpus_is_not_overwritten(tmp_path):
 def test_data_that_is_no_use_is_refused(tmp_path):
     with pytest.raises(InputError, match="1 empty, 1 too long"):
         prepare(tmp_path / "out", [("", "x"), ("a " * 9, "x")], **OPTIONS)
-    with pytest.raises(InputError, match="there are none"):
+    with pytest.raises(InputError, match="the list of pairs is empty"):
         prepare(tmp_path / "out", [], **OPTIONS)
     with pytest.raises(InputError, match="pair 1 of train: the source is empty"):
         prepare(tmp_path / "out", [("a", "b"), (" ", "b")], **OPTIONS, empty="refuse")
