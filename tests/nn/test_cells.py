@@ -149,23 +149,6 @@ def test_a_cell_without_a_recurrent_matrix():
     assert set(cell.state_dict()) == {"inputs.0", "bias"}
 
 
-@pytest.mark.parametrize("name", ["mut1", "mut2"])
-def test_inputs_that_are_as_wide_as_the_state_together_enter_bare(name):
-    """Several inputs are one x, joined: no P then either."""
-    torch.manual_seed(0)
-    joined, parts = build("cell", name, 4, 4), build("cell", name, (1, 3), 4)
-    assert not len(parts.bare_inputs)
-    with torch.no_grad():
-        for part, weight in zip(parts.inputs, joined.inputs[0].split((1, 3), 1), strict=True):
-            part.copy_(weight)
-        parts.recurrent.copy_(joined.recurrent)
-    x, h = torch.randn(2, 4), torch.randn(2, 4)
-    z = parts.add(parts.project(x[:, :1]), x[:, 1:], 1)
-    torch.testing.assert_close(parts(z, (h,))[0], joined(joined.project(x), (h,))[0])
-    weight = torch.cat([parts.block_weight(0), parts.block_weight(1)], 1)
-    torch.testing.assert_close(weight, joined.block_weight(0))
-
-
 def test_a_forget_bias_without_a_forget_gate_is_refused():
     with pytest.raises(OptionError, match="forget_bias has no use"):
         Recurrent(3, 4, cell={"name": "lstm", "forget_gate": False, "forget_bias": 0.0})

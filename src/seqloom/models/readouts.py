@@ -1,8 +1,11 @@
 """Readouts: from a recurrent decoder's state and context to the features that an output reads."""
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
+from seqloom.nn.add import Add, add
 from seqloom.registry import register
 
 
@@ -22,6 +25,7 @@ class Readout(nn.Module):
 
     def __init__(self, input_size: int, state_size: int, context_size: int) -> None:
         super().__init__()
+        self.context_size = context_size
         self.linear: nn.Linear | None = None
 
     def join(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
@@ -32,9 +36,24 @@ class Readout(nn.Module):
         """From the linear layer's result to the features."""
         return z
 
-    def forward(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
-        joined = self.join(y, s, a)
-        return self.react(joined if self.linear is None else self.linear(joined))
+    @property
+    def context_weight(self) -> Tensor:
+        """The columns of W that multiply a: the last."""
+        assert self.linear is not None
+        return self.linear.weight[:, -self.context_size :]
+
+    def forward(self, y: Tensor, s: Tensor, a: Tensor | None, add: Add = add, *, folded: bool = False) -> Tensor:
+        """The features.
+
+        folded: a is not the context but ends with what W makes of it, W_a a.
+        """
+        if self.linear is None:
+            return self.react(self.join(y, s, a))
+        W, b = self.linear.weight, cast(Tensor | None, self.linear.bias)
+        if not folded or a is None or not self.uses_context:
+            return self.react(add(W, self.join(y, s, a), b))
+        known = a[..., -len(W) :] if b is None else a[..., -len(W) :] + b
+        return self.react(add(W[:, : -self.context_size], self.join(y, s, a[..., :0]), known))
 
 
 @register("readout", "state")

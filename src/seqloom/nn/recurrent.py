@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from seqloom.batch import check_mask, hiding
 from seqloom.errors import InputError, SizeError
+from seqloom.nn.add import Add, Loop, add, autocast_type
 from seqloom.nn.cells import Cell
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.memory import CellState
 from seqloom.nn.order import Order
 from seqloom.nn.probe import Probe, at_step, silent, within
-from seqloom.nn.unrolled import UnrolledCell, autocast_type
 from seqloom.registry import Count, Share, Spec, build
 
 INPUT_DEVIATION = 0.25
@@ -51,17 +51,22 @@ def over_time(
     return _loop(cell, inputs, state, mask, backward, probe)
 
 
+def project(cell: Cell, inputs: Sequence[Tensor], add: Add = add) -> Tensor:
+    """z: what all inputs of a cell contribute together."""
+    z = cell.project(inputs[0], add=add)
+    for block, x in enumerate(inputs[1:], start=1):
+        z = cell.project(x, block, z, add)
+    return z
+
+
 def _loop(
     cell: Cell, inputs: Sequence[Tensor], state: CellState, mask: Tensor | None, backward: bool, probe: Probe
 ) -> tuple[Tensor, CellState]:
-    z_BSZ = cell.project(inputs[0])
-    for block, x_BSE in enumerate(inputs[1:], start=1):
-        z_BSZ = z_BSZ + cell.project(x_BSE, block)
+    z_S = project(cell, inputs).unbind(1)
     mask_S = None if mask is None else mask[..., None].unbind(1)
-    unrolled, steps = UnrolledCell(cell, z_BSZ), range(z_BSZ.shape[1])
-    h_S: list[Tensor] = [z_BSZ] * len(steps)
+    loop, steps, h_S = Loop(len(z_S)), range(len(z_S)), list(z_S)
     for t in reversed(steps) if backward else steps:
-        h_S[t], new = unrolled.step(t, (), state, at_step(probe, t))
+        h_S[t], new = cell(z_S[t], state, at_step(probe, t), loop.add)
         if mask_S is not None:
             h_S[t] = h_S[t].masked_fill(~mask_S[t], 0.0)
             new = tuple(torch.where(mask_S[t], n, o) for n, o in zip(new, state, strict=True))

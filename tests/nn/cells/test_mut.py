@@ -63,7 +63,7 @@ def test_inputs_that_are_as_wide_as_the_state_together_enter_bare(name):
             part.copy_(weight)
         parts.recurrent.copy_(joined.recurrent)
     x, h = torch.randn(2, 4), torch.randn(2, 4)
-    z = parts.add(parts.project(x[:, :1]), x[:, 1:], 1)
+    z = parts.project(x[:, 1:], 1, parts.project(x[:, :1]))
     torch.testing.assert_close(parts(z, (h,))[0], joined(joined.project(x), (h,))[0])
     weight = torch.cat([parts.block_weight(0), parts.block_weight(1)], 1)
     torch.testing.assert_close(weight, joined.block_weight(0))

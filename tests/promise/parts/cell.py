@@ -14,7 +14,7 @@ class OutsideGRU(Cell):
     def __init__(self, inputs, size):
         super().__init__(inputs, size, blocks=("update", "candidate"), recurrent=())
 
-    def forward(self, z_RZ, state, probe=silent):
+    def forward(self, z_RZ, state, probe=silent, add=None):
         (h,) = state
         z, n = z_RZ.chunk(2, -1)
         z, n = probe("update", torch.sigmoid(z)), probe("candidate", n)

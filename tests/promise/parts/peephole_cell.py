@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from seqloom import register
+from seqloom.nn.add import add
 from seqloom.nn.cells import Cell
 from seqloom.nn.probe import silent
 
@@ -17,12 +18,11 @@ class OutsidePeephole(Cell):
     def __init__(self, inputs, size):
         blocks = ("forget", "candidate", "output")
         super().__init__(inputs, size, blocks=blocks, recurrent=blocks)
-        self.products = {"gates": slice(None)}
         self.peephole = nn.Parameter(torch.zeros(size))
 
-    def forward(self, z_RZ, state, probe=silent, recur=None):
+    def forward(self, z_RZ, state, probe=silent, add=add):
         h, c = state
-        a_f, a_g, a_o = (recur or self.recur)("gates", h, z_RZ).chunk(3, -1)
+        a_f, a_g, a_o = add(self.recurrent, h, z_RZ).chunk(3, -1)
         f = probe("forget", torch.sigmoid(a_f + self.peephole * c))
         g = probe("candidate", torch.tanh(a_g))
         c = probe("c", f * c + (1 - f) * g)

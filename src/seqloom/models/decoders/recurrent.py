@@ -1,6 +1,6 @@
 """The recurrent decoder, with every wiring of the literature."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import torch
@@ -8,28 +8,21 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from seqloom.models.decoders.base import Decoder, Surroundings
-from seqloom.models.decoders.products import DirectProducts, FoldedProducts, LoopProducts
 from seqloom.models.decoders.wiring import Context, Into, Wiring
 from seqloom.models.encoders.base import StateShape
 from seqloom.models.readouts import Readout
+from seqloom.nn.add import Add, Loop, add
 from seqloom.nn.attention import Attention
 from seqloom.nn.cells import Cell
 from seqloom.nn.dropout import Dropout
-from seqloom.nn.memory import DecoderOutput, DecoderState, Memory, by_sentence, for_rows
+from seqloom.nn.memory import DecoderOutput, DecoderState, Memory, check_beams, for_rows
 from seqloom.nn.probe import Probe, at_step, silent, within
 from seqloom.nn.recurrent import INPUT_DEVIATION, over_time
 from seqloom.registry import Count, Share, Spec, build, check, register, split
 
-Layer = Callable[[int, Tensor, Sequence[Tensor]], Tensor]
-"""Runs layer n on what lies below it and on further inputs, and gives its h."""
-Attend = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""From a query to a context and its weights."""
-Known = tuple[Tensor | None, Tensor | None]
-"""A context that is known before the cell runs, and its weights."""
-
 
 class Wired(NamedTuple):
-    """What the wiring gave, for one step or for all at once: the top state, the context, the weights."""
+    """What the wiring gave, for one step R … or for T of them R T …: the top state, the context, its weights."""
 
     s: Tensor
     context: Tensor | None
@@ -65,7 +58,7 @@ class RecurrentDecoder(Decoder):
     """
 
     input_deviation = INPUT_DEVIATION
-    uncompiled: ClassVar[tuple[str, ...]] = ("_one_by_one",)
+    uncompiled: ClassVar[tuple[str, ...]] = ("_sequential",)
     """A graph for every length would take longer to make than it ever saves."""
 
     def __init__(
@@ -96,6 +89,7 @@ class RecurrentDecoder(Decoder):
         wiring.check(layers, name, self.readout, self.attention, has_options=attention is not None)
         self.output_size = self.readout.output_size
         self.reads = wiring.reads
+        self.sequential = wiring.sequential
 
         inputs = [[surroundings.input_size], *([size] for _ in range(layers - 1))]
         if into is not None:
@@ -107,6 +101,8 @@ class RecurrentDecoder(Decoder):
         self.first = StateShape(split("cell", cell)[0], parts, layers, size)
         self.state_names = [[f"{n}.{part}" for part in parts] for n in range(layers)]
         self.attends_to = wiring.attends_to
+        self.context_layer = {"cell": 0, "above": 1}.get(into or "")
+        self.query_layer = None if not wiring.attends_after else 0 if into == "above" else layers - 1
         self.initial = nn.ParameterList(
             nn.Parameter(torch.zeros(size)) for _ in range(layers * len(parts) if initial == "learned" else 0)
         )
@@ -116,21 +112,19 @@ class RecurrentDecoder(Decoder):
     def prepare(self, values_BSH: Tensor) -> dict[str, Tensor]:
         if self.attention is None or self.wiring.context == "past":
             return {}
-        keys = {"keys": self.attention.prepare(values_BSH)}
-        if self._folds and not torch.is_grad_enabled():
-            keys["folded"] = FoldedProducts.fold(self.cells, self.readout, values_BSH, into_cell=self._into_cell)
-        return keys
+        prepared = {"keys": self.attention.prepare(values_BSH)}
+        readers = self._context_readers()
+        if readers and not torch.is_grad_enabled():
+            # W a = W Σ_s w_s v_s = Σ_s w_s (W v_s), and W v_s is the same for all beams and steps of a search.
+            prepared["folded"] = values_BSH @ torch.cat(readers).t()
+        return prepared
 
-    @property
-    def _into_cell(self) -> bool:
-        return self.wiring.into == "cell"
-
-    @property
-    def _folds(self) -> bool:
-        """Whether a context is only ever multiplied."""
-        if self.readout.uses_context and self.readout.linear is None:
-            return False
-        return self.wiring.into != "above" and (self._into_cell or self.readout.uses_context)
+    def _context_readers(self) -> list[Tensor]:
+        """The matrices of the first cell and of the readout that multiply a context; none if more is done with it."""
+        if self.wiring.into == "above" or (self.readout.uses_context and self.readout.linear is None):
+            return []
+        cell = [cast(Cell, self.cells[0]).block_weight(1)] if self.wiring.into == "cell" else []
+        return [*cell, *([self.readout.context_weight] if self.readout.uses_context else [])]
 
     def initial_state(self, memory: Memory, given: Mapping[str, Tensor] | None) -> DecoderState:
         B, like = memory.rows, memory["values"]
@@ -150,129 +144,130 @@ class RecurrentDecoder(Decoder):
         return state
 
     def step(self, e_RE: Tensor, state: DecoderState, memory: Memory, *, probe: Probe = silent) -> DecoderOutput:
-        products = DirectProducts(self.cells, self.readout)
-        if "folded" in memory and not torch.is_grad_enabled():  # it has no gradient of the weights in it
-            products = FoldedProducts(self.cells, self.readout, memory["folded"], into_cell=self._into_cell)
-        wired, new = self._advance(e_RE, products, state, memory, probe)
-        features_RH = self.dropout(products.readout(e_RE, wired.s, wired.context))
+        folded_BSX = None if torch.is_grad_enabled() else memory.get("folded")  # it has no gradient of the weights
+        z_RZ = cast(Cell, self.cells[0]).project(e_RE)
+        (s, context, weights), new = self._step(z_RZ, state, memory, add, probe, folded_BSX)
+        features_RH = self.dropout(self.readout(e_RE, s, context, folded=folded_BSX is not None))
         if self.wiring.input_feeding:
             new["fed"] = features_RH
-        return DecoderOutput(features_RH, wired.weights, new)
+        return DecoderOutput(features_RH, weights, new)
 
     def forward(
         self, e_BTE: Tensor, state: DecoderState, memory: Memory, *, attention: bool = False, probe: Probe = silent
     ) -> DecoderOutput:
-        run = self._one_by_one if self.wiring.sequential else self._at_once
+        run = self._sequential if self.sequential else self._parallel
         decoded = run(e_BTE, state, memory, probe)
         return decoded if attention else decoded._replace(attention=None)
 
-    def _wire(self, e: Tensor, fed: Sequence[Tensor], known: Known, layer: Layer, attend: Attend) -> Wired:
-        """The wiring, said once for one step and for all: from the inputs, and the context if it is known already."""
-        context, weights = known
-        extra: Sequence[Tensor] = (context, *fed) if self.wiring.into == "cell" and context is not None else fed
-        s = layer(0, e, extra)
-        above = self.wiring.into == "above"
-        if above and self.wiring.attends_after:
-            context, weights = attend(s)
-        for n in range(1, len(self.cells)):
-            s = layer(n, self.dropout(s), (context,) if above and n == 1 and context is not None else ())
-        if not above and self.wiring.attends_after:
-            context, weights = attend(s)
-        return Wired(s, context, weights)
-
-    def _at_once(self, e_BTE: Tensor, state: DecoderState, memory: Memory, probe: Probe) -> DecoderOutput:
-        """All steps in parallel: each layer over the whole target, then the next."""
-        T = e_BTE.shape[1]
-        step_T = torch.arange(T, device=e_BTE.device)
-        new = DecoderState()
-
-        def layer(n: int, below: Tensor, more: Sequence[Tensor]) -> Tensor:
-            past = tuple(state[name] for name in self.state_names[n])
-            h, last = over_time(cast(Cell, self.cells[n]), (below, *more), past, probe=within(probe, f"{n}."))
-            new.update(zip(self.state_names[n], last, strict=True))
-            return h
-
-        def attend(s_BTH: Tensor) -> tuple[Tensor, Tensor]:
-            assert self.attention is not None
-            mask: Tensor | None
-            if self.wiring.context == "past":
-                keys = new["past_keys"] = torch.cat((state["past_keys"], self.attention.prepare(s_BTH)), 1)
-                values = new["past"] = torch.cat((state["past"], s_BTH), 1)
-                before = state["past"].shape[1]
-                newest_T = step_T + before if self.wiring.include_current else step_T + before - 1
-                mask = (torch.arange(before + T, device=e_BTE.device) <= newest_T[:, None])[None]
-            else:
-                keys, values, mask = memory["keys"], memory["values"], memory.hiding
-            position_BT = state["position"][:, None] + step_T if "position" in state else None
-            if "position" in state:
-                new["position"] = state["position"] + T
-            weights = self.attention.weigh(s_BTH, keys, mask, position_BT=position_BT, probe=probe)
-            return weights @ values, weights
-
-        known = None
+    def _parallel(self, e_BTE: Tensor, state: DecoderState, memory: Memory, probe: Probe) -> DecoderOutput:
+        """All steps at once: each layer over the whole target, then the next."""
+        new, context, weights = DecoderState(), None, None
         if self.wiring.context == "summary":
-            known = memory["summary"][:, None].expand(-1, T, -1)
-        s, context, weights = self._wire(e_BTE, (), (known, None), layer, attend)
-        return DecoderOutput(self.dropout(self.readout(e_BTE, s, context)), weights, new)
+            context = memory["summary"][:, None].expand(-1, e_BTE.shape[1], -1)
+        s_BTH = e_BTE
+        for n, names in enumerate(self.state_names):
+            inputs = [self.dropout(s_BTH) if n else e_BTE]
+            if n == self.context_layer and context is not None:
+                inputs.append(context)
+            last = tuple(state[name] for name in names)
+            s_BTH, parts = over_time(cast(Cell, self.cells[n]), inputs, last, probe=within(probe, f"{n}."))
+            new.update(zip(names, parts, strict=True))
+            if n == self.query_layer:
+                context, weights = self._attend(s_BTH, state, new, memory, probe=probe)
+        return DecoderOutput(self.dropout(self.readout(e_BTE, s_BTH, context)), weights, new)
 
-    def _one_by_one(self, e_BTE: Tensor, state: DecoderState, memory: Memory, probe: Probe) -> DecoderOutput:
+    def _sequential(self, e_BTE: Tensor, state: DecoderState, memory: Memory, probe: Probe) -> DecoderOutput:
         """Step after step; only what depends on the step before is inside the loop."""
-        products = LoopProducts(self.cells, self.readout, e_BTE, memory)
+        T, feeding = e_BTE.shape[1], self.wiring.input_feeding
+        loop, z_BTZ = Loop(T), cast(Cell, self.cells[0]).project(e_BTE)
+        noise = self.dropout.over_steps((*e_BTE.shape[:2], self.output_size), e_BTE) if feeding else None
         steps: list[Wired] = []
         features: list[Tensor] = []
-        fed = self.wiring.input_feeding
-        noise = self.dropout.over_steps((*e_BTE.shape[:2], self.output_size), e_BTE) if fed else None
-        for t, e_BE in enumerate(e_BTE.unbind(1)):
-            products.t = t
-            wired, state = self._advance(e_BE, products, state, memory, at_step(probe, t))
+        for t, (e_BE, z_BZ) in enumerate(zip(e_BTE.unbind(1), z_BTZ.unbind(1), strict=True)):
+            wired, state = self._step(z_BZ, state, memory, loop.add, at_step(probe, t))
             steps.append(wired)
-            if self.wiring.input_feeding:
-                f_BH = products.readout(e_BE, wired.s, wired.context)
+            if feeding:
+                f_BH = self.readout(e_BE, wired.s, wired.context, loop.add)
                 state["fed"] = f_BH if noise is None else f_BH * noise[t]
                 features.append(state["fed"])
         longest = state["past"].shape[1] if self.wiring.context == "past" else None
         weights = _stacked([step.weights for step in steps], longest)
-        if features:
+        if feeding:
             return DecoderOutput(torch.stack(features, 1), weights, state)
-        s, context = torch.stack([step.s for step in steps], 1), _stacked([step.context for step in steps])
-        return DecoderOutput(self.dropout(self.readout(e_BTE, s, context)), weights, state)
+        s_BTH, context = torch.stack([step.s for step in steps], 1), _stacked([step.context for step in steps])
+        return DecoderOutput(self.dropout(self.readout(e_BTE, s_BTH, context)), weights, state)
 
-    def _advance(
-        self, e_RE: Tensor, products: DirectProducts, state: DecoderState, memory: Memory, probe: Probe
+    def _step(
+        self,
+        z_RZ: Tensor,
+        state: DecoderState,
+        memory: Memory,
+        add: Add,
+        probe: Probe,
+        folded_BSX: Tensor | None = None,
     ) -> tuple[Wired, DecoderState]:
-        """One step."""
-        new = DecoderState()
+        """One step of every row, from what its embedding contributes to the first cell.
 
-        def layer(n: int, below: Tensor, more: Sequence[Tensor]) -> Tensor:
-            past = tuple(state[name] for name in self.state_names[n])
-            h, parts = products.cell(n, below, more, past, within(probe, f"{n}."))
-            new.update(zip(self.state_names[n], parts, strict=True))
-            return h
-
-        def attend(s_RH: Tensor) -> tuple[Tensor, Tensor]:
-            assert self.attention is not None
-            if "position" in state:
-                new["position"] = state["position"] + 1
-            if self.wiring.context == "past":
-                new["past"] = torch.cat((state["past"], s_RH[:, None]), 1)
-                new["past_keys"] = torch.cat((state["past_keys"], self.attention.prepare(s_RH[:, None])), 1)
-                source = new if self.wiring.include_current else state
-                keys, values, mask = source["past_keys"], source["past"], None
-            else:
-                keys, values, mask = memory["keys"], memory["values"], memory.hiding
-            # A sentence's beams are to attention what the steps of its target are: queries of one memory.
-            B = values.shape[0]
-            position_BK = by_sentence(state["position"], B) if "position" in state else None
-            weights_BKS = self.attention.weigh(by_sentence(s_RH, B), keys, mask, position_BT=position_BK, probe=probe)
-            return products.context(weights_BKS, values).flatten(0, 1), weights_BKS.flatten(0, 1)
-
-        known: Known = (None, None)
+        folded: W v_s in place of the values v_s; the context is then [W_cell a; W_readout a] in place of a.
+        """
+        new, context, weights = DecoderState(), None, None
         if self.wiring.context == "summary":
-            known = for_rows(memory["summary"], e_RE.shape[0]), None
+            context = for_rows(memory["summary"], z_RZ.shape[0])
         elif self.wiring.context == "previous":
-            known = attend(state[self.state_names[-1][0]])
-        fed = (state["fed"],) if self.wiring.input_feeding else ()
-        return self._wire(e_RE, fed, known, layer, attend), new
+            top = state[self.state_names[-1][0]]
+            context, weights = self._attend(top[:, None], state, new, memory, folded_BSX, add=add, probe=probe)
+            context, weights = context[:, 0], weights[:, 0]
+        h_RH = z_RZ
+        for n, names in enumerate(self.state_names):
+            cell = cast(Cell, self.cells[n])
+            if n:
+                z_RZ = cell.project(self.dropout(h_RH), add=add)
+            if n == self.context_layer and context is not None:
+                is_folded = folded_BSX is not None
+                z_RZ = z_RZ + context[:, : z_RZ.shape[1]] if is_folded else cell.project(context, 1, z_RZ, add)
+            if n == 0 and self.wiring.input_feeding:
+                z_RZ = cell.project(state["fed"], -1, z_RZ, add)
+            h_RH, parts = cell(z_RZ, tuple(state[name] for name in names), within(probe, f"{n}."), add)
+            new.update(zip(names, parts, strict=True))
+            if n == self.query_layer:
+                context, weights = self._attend(h_RH[:, None], state, new, memory, folded_BSX, add=add, probe=probe)
+                context, weights = context[:, 0], weights[:, 0]
+        return Wired(h_RH, context, weights), new
+
+    def _attend(
+        self,
+        query_RTH: Tensor,
+        state: DecoderState,
+        new: DecoderState,
+        memory: Memory,
+        values: Tensor | None = None,
+        *,
+        add: Add = add,
+        probe: Probe,
+    ) -> tuple[Tensor, Tensor]:
+        """The context R T H of T queries per row, and the weights R T S; what attention keeps goes into ``new``."""
+        assert self.attention is not None
+        R, T, _ = query_RTH.shape
+        mask: Tensor | None
+        if self.wiring.context == "past":
+            values = new["past"] = torch.cat((state["past"], query_RTH), 1)
+            keys = new["past_keys"] = torch.cat((state["past_keys"], self.attention.prepare(query_RTH)), 1)
+            seen_T = torch.arange(T, device=keys.device) + state["past"].shape[1] + self.wiring.include_current
+            mask = (torch.arange(keys.shape[1], device=keys.device) < seen_T[:, None])[None]
+        else:
+            values, keys, mask = memory["values"] if values is None else values, memory["keys"], memory.hiding
+        # A sentence's beams are to attention what the steps of its target are: queries of one memory.
+        B = keys.shape[0]
+        check_beams(R, B)
+        position_BQ = None
+        if "position" in state:
+            position_BQ = (state["position"][:, None] + torch.arange(T, device=keys.device)).view(B, -1)
+            new["position"] = state["position"] + T
+        weights_BQS = self.attention.weigh(
+            query_RTH.reshape(B, -1, query_RTH.shape[2]), keys, mask, position_BT=position_BQ, probe=probe
+        )
+        context_BQH = add(values.mT, weights_BQS)
+        return context_BQH.view(R, T, -1), weights_BQS.view(R, T, -1)
 
 
 def _stacked(steps: Sequence[Tensor | None], width: int | None = None) -> Tensor | None:

@@ -9,18 +9,15 @@ step (a context, an attended vector) is added inside it. ``forward(z, state) →
 every nonlinearity, and reads like the published equations.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from seqloom.nn.add import Add, add
 from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
-
-Recur = Callable[[str, Tensor, Tensor], Tensor]
-"""From a product's name, x and z to z + U x."""
 
 
 class Cell(nn.Module):
@@ -31,8 +28,6 @@ class Cell(nn.Module):
     blocks: names of the blocks of z, each ``size`` wide: what the input contributes to.
     recurrent: those of them that h_{t−1} contributes to by a matrix of U, if any.
     bare: how many of the blocks, from the end, x enters without such a matrix.
-
-    Its ``products`` are those with rows of U that are added to z as they are: by name, the blocks they are added to.
     """
 
     parts: ClassVar[tuple[str, ...]] = ("h",)
@@ -45,7 +40,6 @@ class Cell(nn.Module):
         self.input_sizes = (inputs,) if isinstance(inputs, int) else tuple(inputs)
         self.size = size
         self.blocks = tuple(blocks)
-        self.products: dict[str, slice] = {}
         width = (len(blocks) - bare) * size
         self.inputs = nn.ParameterList(nn.Parameter(torch.empty(width, n)) for n in self.input_sizes)
         self.bias = nn.Parameter(torch.zeros(len(blocks) * size))
@@ -69,39 +63,18 @@ class Cell(nn.Module):
         """The matrices of U, one for each recurrent block; a cell without any has no U."""
         return torch.split(self.recurrent, self.size) if "recurrent" in self._parameters else ()
 
-    def project(self, x: Tensor, block: int = 0) -> Tensor:
-        """The part of z that input number ``block`` contributes; the bias comes with the first."""
-        return F.linear(x, self.inputs[block], self.bias if block == 0 else None)
+    def project(self, x: Tensor, block: int = 0, onto: Tensor | None = None, add: Add = add) -> Tensor:
+        """What input number ``block`` contributes to z, added onto what others did; the bias comes with the first."""
+        return add(self.inputs[block], x, self.bias if block == 0 else onto)
 
-    def bias_only(self, like_BTX: Tensor) -> Tensor:
-        """What ``project`` gives for an input of zero, for as many steps: B T Z."""
-        z_BTZ: Tensor = self.bias.expand(*like_BTX.shape[:-1], -1)
-        return z_BTZ
-
-    def add(self, z_RZ: Tensor, x_RE: Tensor, block: int) -> Tensor:
-        """z plus what input number ``block`` contributes: inside a loop, one operation less."""
-        return torch.addmm(z_RZ, x_RE, self.inputs[block].t())
-
-    def forward(self, z_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
+    def forward(
+        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
+    ) -> tuple[Tensor, CellState]:
         """One step: from the projected input and the last state to h and the new state.
 
-        A cell that names its ``products`` also takes ``recur``, which computes them: a loop over steps gives its own
-        in place of the cell's.
+        add: how to add U x onto something; in a loop over steps it is the loop's, whose gradient costs less.
         """
         raise NotImplementedError
-
-    def recurrent_weight(self, product: str) -> Tensor:
-        """The rows of U that one of the ``products`` multiplies with."""
-        return self.recurrent[self.columns(product)]
-
-    def columns(self, product: str) -> slice:
-        """The columns of z that one of the ``products`` is added to."""
-        blocks = range(len(self.blocks))[self.products[product]]
-        return slice(blocks.start * self.size, blocks.stop * self.size)
-
-    def recur(self, product: str, x_RH: Tensor, onto_RZ: Tensor) -> Tensor:
-        """onto + U x, for the rows of U that belong to this product."""
-        return torch.addmm(onto_RZ, x_RH, self.recurrent_weight(product).t())
 
     @property
     def has_twin(self) -> bool:

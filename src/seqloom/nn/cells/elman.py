@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from seqloom.nn import fused
-from seqloom.nn.cells.base import Cell, Recur, last_real
+from seqloom.nn.add import Add, add
+from seqloom.nn.cells.base import Cell, last_real
 from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
 from seqloom.registry import register
@@ -29,14 +30,13 @@ class Elman(Cell):
     ) -> None:
         super().__init__(inputs, size, blocks=("h",), recurrent=("h",))
         self.activation = activation
-        self.products = {"h": slice(None)}
 
     def forward(
-        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, recur: Recur | None = None
+        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
     ) -> tuple[Tensor, CellState]:
         (h,) = state
         phi = torch.tanh if self.activation == "tanh" else torch.sigmoid
-        h = probe("h", phi((recur or self.recur)("h", h, z_RZ)))
+        h = probe("h", phi(add(self.recurrent, h, z_RZ)))
         return h, (h,)
 
     @property

@@ -5,10 +5,10 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from seqloom.nn import fused
-from seqloom.nn.cells.base import Cell, Recur, last_real
+from seqloom.nn.add import Add, add
+from seqloom.nn.cells.base import Cell, last_real
 from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
 from seqloom.registry import register
@@ -38,25 +38,21 @@ class GRU(Cell):
         blocks = ("reset", "update", "candidate")
         super().__init__(inputs, size, blocks=blocks, recurrent=blocks)
         self.reset = reset
-        gates, candidate = slice(0, 2), slice(2, 3)
-        # Reset after the product, U h is not simply added to z.
-        self.products = {"gates": gates, "candidate": candidate} if reset == "before" else {"gates": gates}
         if reset == "after":
             self.candidate_bias = nn.Parameter(torch.zeros(size))
 
     def forward(
-        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, recur: Recur | None = None
+        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
     ) -> tuple[Tensor, CellState]:
         (h,) = state
-        recur = recur or self.recur
+        U_gates, U = self.recurrent.tensor_split((2 * self.size,))
         z_gates, z_candidate = z_RZ.tensor_split((2 * self.size,), -1)
-        r, z = torch.sigmoid(recur("gates", h, z_gates)).chunk(2, -1)
+        r, z = torch.sigmoid(add(U_gates, h, z_gates)).chunk(2, -1)
         r, z = probe("reset", r), probe("update", z)
         if self.reset == "before":
-            n = torch.tanh(recur("candidate", r * h, z_candidate))
+            n = torch.tanh(add(U, r * h, z_candidate))
         else:
-            U = self.recurrent[2 * self.size :]
-            n = torch.tanh(z_candidate + r * F.linear(h, U, self.candidate_bias))
+            n = torch.tanh(z_candidate + r * add(U, h, self.candidate_bias))
         n = probe("candidate", n)
         h = probe("h", h + z * (n - h))  # (1 − z) ∘ h + z ∘ n
         return h, (h,)

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from seqloom.errors import OptionError
 from seqloom.nn import fused
-from seqloom.nn.cells.base import Cell, Recur, last_real
+from seqloom.nn.add import Add, add
+from seqloom.nn.cells.base import Cell, last_real
 from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
 from seqloom.registry import register
@@ -54,15 +55,14 @@ class LSTM(Cell):
         if not forget_gate and forget_bias != 1.0:
             raise OptionError("cell 'lstm': forget_bias has no use with forget_gate=False")
         super().__init__(inputs, size, blocks=blocks, recurrent=blocks)
-        self.products = {"gates": slice(None)}
         if forget_gate:
             nn.init.constant_(self.named_blocks(self.bias.data)["forget"], forget_bias)
 
     def forward(
-        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, recur: Recur | None = None
+        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
     ) -> tuple[Tensor, CellState]:
         h, c = state
-        a = self.named_blocks((recur or self.recur)("gates", h, z_RZ))
+        a = self.named_blocks(add(self.recurrent, h, z_RZ))
 
         def gate(name: str) -> Tensor | float:
             return probe(name, torch.sigmoid(a[name])) if name in a else 1.0

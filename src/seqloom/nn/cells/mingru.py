@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from seqloom.nn.add import Add, add
 from seqloom.nn.cells.base import Cell
 from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
@@ -28,7 +29,9 @@ class MinGRU(Cell):
     def __init__(self, inputs: int | Sequence[int], size: int) -> None:
         super().__init__(inputs, size, blocks=("update", "candidate"), recurrent=())
 
-    def forward(self, z_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
+    def forward(
+        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
+    ) -> tuple[Tensor, CellState]:
         (h,) = state
         z, n = z_RZ.chunk(2, -1)
         z, n = probe("update", torch.sigmoid(z)), probe("candidate", n)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from seqloom.nn.add import Add, add
 from seqloom.nn.cells.base import Cell
 from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
@@ -33,15 +34,20 @@ class Mutant(Cell):
             nn.Parameter(nn.init.xavier_uniform_(torch.empty(size, n))) for n in self.input_sizes if needs_P
         )
 
-    def project(self, x: Tensor, block: int = 0) -> Tensor:
-        z = F.linear(x, self.inputs[block])
+    def project(self, x: Tensor, block: int = 0, onto: Tensor | None = None, add: Add = add) -> Tensor:
+        width = self.inputs[block].shape[0]
+        onto_W, onto_bare = (None, None) if onto is None else onto.tensor_split((width,), -1)
+        z = add(self.inputs[block], x, onto_W)
         if not self.bare:
             return z
-        whole = x.shape[-1] == self.size and not self.bare_inputs
-        return torch.cat((z, x if whole else F.linear(x, self._bare_weight(block))), -1)
+        bare = add(self.bare_inputs[block], x, onto_bare) if self.bare_inputs else self._placed(x, block, onto_bare)
+        return torch.cat((z, bare), -1)
 
-    def bias_only(self, like_BTX: Tensor) -> Tensor:
-        return torch.zeros_like(self.bias).expand(*like_BTX.shape[:-1], -1)
+    def _placed(self, x: Tensor, block: int, onto: Tensor | None) -> Tensor:
+        """A bare input at its place in the whole x."""
+        before = sum(self.input_sizes[:block])
+        placed = F.pad(x, (before, self.size - before - x.shape[-1]))
+        return placed if onto is None else onto + placed
 
     def block_weight(self, block: int) -> Tensor:
         weight: Tensor = self.inputs[block]
@@ -59,9 +65,6 @@ class Mutant(Cell):
         place = torch.eye(self.size, dtype=weight.dtype, device=weight.device)
         return place[:, begin : begin + self.input_sizes[block]]
 
-    def add(self, z_RZ: Tensor, x_RE: Tensor, block: int) -> Tensor:
-        return z_RZ + self.project(x_RE, block)
-
 
 @register("cell", "mut1")
 class MUT1(Mutant):
@@ -77,14 +80,16 @@ class MUT1(Mutant):
     def __init__(self, inputs: int | Sequence[int], size: int) -> None:
         super().__init__(inputs, size, ("update", "reset", "candidate"), ("reset", "candidate"), bare=1)
 
-    def forward(self, z_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
+    def forward(
+        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
+    ) -> tuple[Tensor, CellState]:
         (h,) = state
         W_xz_x, W_xr_x, x = z_RZ.chunk(3, -1)
         W_hr, W_hh = self.recurrent.chunk(2)
         b_z, b_r, b_h = self.bias.chunk(3)
         z = probe("update", torch.sigmoid(W_xz_x + b_z))
-        r = probe("reset", torch.sigmoid(W_xr_x + F.linear(h, W_hr, b_r)))
-        n = probe("candidate", torch.tanh(F.linear(r * h, W_hh, b_h) + torch.tanh(x)))
+        r = probe("reset", torch.sigmoid(add(W_hr, h, W_xr_x + b_r)))
+        n = probe("candidate", torch.tanh(add(W_hh, r * h, torch.tanh(x) + b_h)))
         h = probe("h", n * z + h * (1 - z))
         return h, (h,)
 
@@ -104,14 +109,16 @@ class MUT2(Mutant):
         blocks = ("update", "candidate", "reset")
         super().__init__(inputs, size, blocks, blocks, bare=1)
 
-    def forward(self, z_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
+    def forward(
+        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
+    ) -> tuple[Tensor, CellState]:
         (h,) = state
         W_xz_x, W_xh_x, x = z_RZ.chunk(3, -1)
         W_hz, W_hh, W_hr = self.recurrent.chunk(3)
         b_z, b_h, b_r = self.bias.chunk(3)
-        z = probe("update", torch.sigmoid(W_xz_x + F.linear(h, W_hz, b_z)))
-        r = probe("reset", torch.sigmoid(x + F.linear(h, W_hr, b_r)))
-        n = probe("candidate", torch.tanh(F.linear(r * h, W_hh, b_h) + W_xh_x))
+        z = probe("update", torch.sigmoid(add(W_hz, h, W_xz_x + b_z)))
+        r = probe("reset", torch.sigmoid(add(W_hr, h, x + b_r)))
+        n = probe("candidate", torch.tanh(add(W_hh, r * h, W_xh_x + b_h)))
         h = probe("h", n * z + h * (1 - z))
         return h, (h,)
 
@@ -131,13 +138,15 @@ class MUT3(Mutant):
         blocks = ("update", "reset", "candidate")
         super().__init__(inputs, size, blocks, blocks, bare=0)
 
-    def forward(self, z_RZ: Tensor, state: CellState, probe: Probe = silent) -> tuple[Tensor, CellState]:
+    def forward(
+        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
+    ) -> tuple[Tensor, CellState]:
         (h,) = state
         W_xz_x, W_xr_x, W_xh_x = z_RZ.chunk(3, -1)
         W_hz, W_hr, W_hh = self.recurrent.chunk(3)
         b_z, b_r, b_h = self.bias.chunk(3)
-        z = probe("update", torch.sigmoid(W_xz_x + F.linear(torch.tanh(h), W_hz, b_z)))
-        r = probe("reset", torch.sigmoid(W_xr_x + F.linear(h, W_hr, b_r)))
-        n = probe("candidate", torch.tanh(F.linear(r * h, W_hh, b_h) + W_xh_x))
+        z = probe("update", torch.sigmoid(add(W_hz, torch.tanh(h), W_xz_x + b_z)))
+        r = probe("reset", torch.sigmoid(add(W_hr, h, W_xr_x + b_r)))
+        n = probe("candidate", torch.tanh(add(W_hh, r * h, W_xh_x + b_h)))
         h = probe("h", n * z + h * (1 - z))
         return h, (h,)

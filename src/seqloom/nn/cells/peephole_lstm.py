@@ -6,7 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from seqloom.nn.cells.base import Cell, Recur
+from seqloom.nn.add import Add, add
+from seqloom.nn.cells.base import Cell
 from seqloom.nn.memory import CellState
 from seqloom.nn.probe import Probe, silent
 from seqloom.registry import register
@@ -36,16 +37,15 @@ class PeepholeLSTM(Cell):
     def __init__(self, inputs: int | Sequence[int], size: int, *, forget_bias: float = 1.0) -> None:
         blocks = ("input", "forget", "candidate", "output")
         super().__init__(inputs, size, blocks=blocks, recurrent=blocks)
-        self.products = {"gates": slice(None)}
         self.peepholes = nn.Parameter(torch.zeros(3, size))
         nn.init.constant_(self.named_blocks(self.bias.data)["forget"], forget_bias)
 
     def forward(
-        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, recur: Recur | None = None
+        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
     ) -> tuple[Tensor, CellState]:
         h, c = state
         p_i, p_f, p_o = self.peepholes
-        a_i, a_f, a_g, a_o = (recur or self.recur)("gates", h, z_RZ).chunk(4, -1)
+        a_i, a_f, a_g, a_o = add(self.recurrent, h, z_RZ).chunk(4, -1)
         i = probe("input", torch.sigmoid(a_i + p_i * c))
         f = probe("forget", torch.sigmoid(a_f + p_f * c))
         g = probe("candidate", torch.tanh(a_g))

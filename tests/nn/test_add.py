@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from seqloom.nn.unrolled import UnrolledCell, UnrolledContext, UnrolledLinear
+from seqloom.nn.add import Loop, add
+from seqloom.nn.recurrent import project
 from seqloom.registry import build, parts
 
 B, T, X, Z = 3, 4, 5, 6
@@ -15,9 +16,9 @@ def rand(*shape: int) -> torch.Tensor:
 
 def looped_linear(z, weight, first):
     """x_{t+1} depends on a_t, as in a loop that can't be avoided."""
-    linear, x, steps = UnrolledLinear(z, [(weight, slice(None))]), first, []
+    loop, x, steps = Loop(T), first, []
     for t in range(T):
-        steps.append(linear.add(0, x, linear.begin(t)))
+        steps.append(loop.add(weight, x, z[:, t]))
         x = torch.tanh(steps[-1][:, :X])
     return torch.stack(steps, 1)
 
@@ -31,9 +32,9 @@ def plain_linear(z, weight, first):
 
 
 def looped_context(weights, values, first):
-    context, w, steps = UnrolledContext(values, T), first, []
+    loop, w, steps = Loop(T), first, []
     for t in range(T):
-        steps.append(context.step(t, torch.softmax(w[:, None], -1) + weights[:, t, None])[:, 0])
+        steps.append(loop.add(values.mT, torch.softmax(w[:, None], -1) + weights[:, t, None])[:, 0])
         w = steps[-1][:, :X]
     return torch.stack(steps, 1)
 
@@ -88,9 +89,9 @@ def test_a_cell_in_a_loop_is_the_cell(name, sizes):
     start = tuple(rand(B, 4) for _ in cell.parts)
 
     def looped():
-        steps, state = UnrolledCell(cell, cell.bias_only(inputs[0]), range(len(sizes))), start
+        loop, state = Loop(T), start
         for t in range(T):
-            h, state = steps.step(t, [x[:, t] for x in inputs], state)
+            h, state = cell(project(cell, [x[:, t] for x in inputs], loop.add), state, add=loop.add)
         return h
 
     def plain():
@@ -106,3 +107,33 @@ def test_a_cell_in_a_loop_is_the_cell(name, sizes):
         torch.autograd.grad(looped().sum(), leaves, allow_unused=True),
         torch.autograd.grad(plain().sum(), leaves, allow_unused=True),
     )
+
+
+def test_parts_of_a_matrix_and_more_uses_than_steps_have_their_own_gradients():
+    """Two halves of one parameter, each used twice per step, in a loop that is longer than it was said to be."""
+    torch.manual_seed(3)
+    weight, first = rand(2 * X, X), rand(B, X)
+
+    def run(add):
+        x = first
+        for _ in range(T):
+            upper, lower = weight.chunk(2)
+            x = torch.tanh(add(upper, add(lower, x, x), add(lower, add(upper, x))))
+        return x
+
+    ours, expected = run(Loop(T - 1).add), run(add)
+    torch.testing.assert_close(ours, expected)
+    grad = torch.randn(B, X, dtype=torch.float64)
+    torch.testing.assert_close(
+        torch.autograd.grad(ours, (weight, first), grad), torch.autograd.grad(expected, (weight, first), grad)
+    )
+
+
+@pytest.mark.parametrize("shape", [(B, X), (B, T, X)], ids=["rows", "rows and steps"])
+def test_the_plain_operation_is_its_formula(shape):
+    W, x, b = rand(Z, X), rand(*shape), rand(Z)
+    onto = rand(*shape[:-1], Z)
+    product = torch.einsum("zx,...x->...z", W, x)
+    torch.testing.assert_close(add(W, x), product)
+    torch.testing.assert_close(add(W, x, b), product + b)
+    torch.testing.assert_close(add(W, x, onto), product + onto)
