@@ -68,6 +68,10 @@ def static(score: str) -> bool:
     return score != "-" and find("score", score).static
 
 
+def carries(kind: str, name: str) -> bool:
+    return name != "-" and find(kind, name).carries
+
+
 DECODER: dict[str, tuple[Any, ...]] = {
     "context": get_args(Context),
     "into": ("-", *get_args(Into)),
@@ -113,6 +117,8 @@ WIRING_REFUSED = [
         "works with the score",
     ),
     Rule(("score", "keys"), lambda s, k: not static(s) or k in ("-", "given"), "reads no key or query"),
+    Rule(("score", "context"), lambda s, c: c != "past" or not carries("score", s), "keeps a past"),
+    Rule(("normaliser", "context"), lambda n, c: c != "past" or not carries("normaliser", n), "keeps a past"),
 ]
 SOURCE_REFUSED = [
     Rule(

@@ -77,7 +77,7 @@ def test_weights_are_a_choice_among_what_is_real(combination, model, batch):
     sums = decoded.attention.sum(-1)
     T = sums.shape[1]
     if not combination.complete:
-        assert ((sums == 0) | (sums == 1)).all()
+        assert (sums <= 1 + 1e-9).all()
         return
     if past:
         first = 0.0 if not combination.row["current"] else 1.0

@@ -89,7 +89,7 @@ class RecurrentDecoder(Decoder):
         wiring.check(layers, name, self.readout, self.attention, has_options=attention is not None)
         self.output_size = self.readout.output_size
         self.reads = wiring.reads
-        self.sequential = wiring.sequential
+        self.sequential = wiring.sequential or (self.attention is not None and bool(self.attention.carrying))
 
         inputs = [[surroundings.input_size], *([size] for _ in range(layers - 1))]
         if into is not None:
@@ -139,6 +139,8 @@ class RecurrentDecoder(Decoder):
             if self.wiring.context == "past":
                 state["past"] = like.new_zeros(B, 0, self.size)
                 state["past_keys"] = self.attention.prepare(state["past"])
+            elif self.attention.carrying:
+                state.update({f"attention.{name}": x for name, x in self.attention.initial(memory["keys"]).items()})
             if self.attention.score.static:
                 state["position"] = torch.zeros(B, dtype=torch.long, device=memory.mask.device)
         return state
@@ -263,9 +265,12 @@ class RecurrentDecoder(Decoder):
         if "position" in state:
             position_BQ = (state["position"][:, None] + torch.arange(T, device=keys.device)).view(B, -1)
             new["position"] = state["position"] + T
+        past = {name: state[f"attention.{name}"].view(B, -1, keys.shape[1]) for name in self.attention.carrying}
         weights_BQS = self.attention.weigh(
-            query_RTH.reshape(B, -1, query_RTH.shape[2]), keys, mask, position_BT=position_BQ, probe=probe
+            query_RTH.reshape(B, -1, query_RTH.shape[2]), keys, mask, position_BT=position_BQ, past=past, probe=probe
         )
+        for name, past_BQS in self.attention.update(past, weights_BQS).items():
+            new[f"attention.{name}"] = past_BQS.flatten(0, 1)
         context_BQH = add(values.mT, weights_BQS)
         return context_BQH.view(R, T, -1), weights_BQS.view(R, T, -1)
 

@@ -86,6 +86,12 @@ class Wiring:
             raise self._error("include_current is an option of context='past'")
         if has_options and not self.attends:
             raise self._error(f"attention has options, but context={self.context!r} does not attend")
+        if attention is not None and attention.carrying and self.context == "past":
+            (carrying, *_) = attention.carrying
+            raise self._error(
+                f"the {carrying} of this attention keeps a past for every key, and with context='past' the keys grow "
+                "at every step: attend to the source (context='current' or 'previous')"
+            )
         if not readout.uses_state:
             self._check_state_is_read(name, attention)
 

@@ -7,7 +7,26 @@ from torch import Tensor, nn
 from seqloom.errors import SizeError
 
 
-class Score(nn.Module):
+class Carrying(nn.Module):
+    """What may need its own past from step to step: coverage needs the weights so far, monotonic attention the last.
+
+    A part that does sets ``carries``, writes ``update`` (and ``initial``, if it doesn't start from zeros), and takes
+    ``past_BTS`` as the last argument of ``forward``: one past per query. None means that queries are the first of
+    their targets.
+    """
+
+    carries: ClassVar[bool] = False
+
+    def initial(self, prepared_BSD: Tensor) -> Tensor:
+        """The past before the first step, B S; by default zeros."""
+        return prepared_BSD.new_zeros(prepared_BSD.shape[:2])
+
+    def update(self, past_BTS: Tensor, weights_BTS: Tensor) -> Tensor:
+        """The past after a step that gave these attention weights."""
+        raise NotImplementedError
+
+
+class Score(Carrying):
     """How well a query matches a key, before normalising.
 
     A score writes ``score``, and ``prepare`` where something about the keys can be computed once for all queries.
@@ -29,8 +48,14 @@ class Score(nn.Module):
         """B T S."""
         raise NotImplementedError
 
-    def forward(self, query_BTD: Tensor, prepared_BSD: Tensor, position_BT: Tensor | None = None) -> Tensor:
-        """B T S; only a static score overrides this."""
+    def forward(
+        self,
+        query_BTD: Tensor,
+        prepared_BSD: Tensor,
+        position_BT: Tensor | None = None,
+        past_BTS: Tensor | None = None,
+    ) -> Tensor:
+        """B T S; only a score that is static or carries a past overrides this."""
         return self.score(query_BTD, prepared_BSD)
 
     def require_one_size(self, name: str) -> int:
@@ -44,7 +69,7 @@ class Score(nn.Module):
         return self.key_size
 
 
-class Normaliser(nn.Module):
+class Normaliser(Carrying):
     """From scores to weights: B T S → B T S, zero where the mask is False."""
 
     differentiable: ClassVar[bool] = True

@@ -1,5 +1,6 @@
 """Attention as a layer: keys, queries, a score, a normaliser, a context."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import torch
@@ -7,8 +8,8 @@ from torch import Tensor, nn
 
 from seqloom.batch import check_mask
 from seqloom.errors import OptionError, SizeError
-from seqloom.nn.attention.base import Normaliser, Score
-from seqloom.nn.probe import Probe, silent
+from seqloom.nn.attention.base import Carrying, Normaliser, Score
+from seqloom.nn.probe import Probe, at_step, silent
 from seqloom.registry import Count, Natural, Spec, build, split
 
 Activation = Literal["tanh", "sigmoid", "relu"]
@@ -80,6 +81,20 @@ class Attention(nn.Module):
         """All that can be computed of the keys before any query is there."""
         return self.score.prepare(self.key_layers(keys_BSH))
 
+    @property
+    def carrying(self) -> dict[str, Carrying]:
+        """Score and normaliser, as far as they need their own past: then steps can't run in parallel."""
+        parts: dict[str, Carrying] = {"score": self.score, "normaliser": self.normaliser}
+        return {name: part for name, part in parts.items() if part.carries}
+
+    def initial(self, prepared_BSD: Tensor) -> dict[str, Tensor]:
+        """The pasts before the first step, each B S."""
+        return {name: part.initial(prepared_BSD) for name, part in self.carrying.items()}
+
+    def update(self, past: Mapping[str, Tensor], weights_BTS: Tensor) -> dict[str, Tensor]:
+        """The pasts after a step that gave these weights, each B T S: a past per query."""
+        return {name: part.update(past[name], weights_BTS) for name, part in self.carrying.items()}
+
     def weigh(
         self,
         query_BTH: Tensor,
@@ -87,12 +102,20 @@ class Attention(nn.Module):
         mask: Tensor | None = None,
         *,
         position_BT: Tensor | None = None,
+        past: Mapping[str, Tensor] | None = None,
         probe: Probe = silent,
     ) -> Tensor:
-        """Weights B T S, with keys that ``prepare`` made; mask: B S or B T S, True where real."""
-        scores_BTS = self.score(self.query_layers(query_BTH), prepared_BSD, position_BT)
+        """Weights B T S, with keys that ``prepare`` made.
+
+        mask: B S or B T S, True where real.
+        position_BT: of the queries in their targets, for a static score.
+        past: what ``initial`` and ``update`` gave for each query, where attention carries one.
+        """
+        past = past or {}
+        scores_BTS = self.score(self.query_layers(query_BTH), prepared_BSD, position_BT, past.get("score"))
         mask_BTS = mask if mask is None or mask.dim() == 3 else mask[:, None]
-        return probe("attention", self.normaliser(scores_BTS, mask_BTS))
+        carried = [past["normaliser"]] if "normaliser" in past else []
+        return probe("attention", self.normaliser(scores_BTS, mask_BTS, *carried))
 
     def forward(
         self,
@@ -122,8 +145,24 @@ class Attention(nn.Module):
                     f"{mask.dtype} and {tuple(mask.shape)}"
                 )
             check_mask("attention's mask", mask)
-        weights_BTS = self.weigh(queries_BTH, self.prepare(keys_BSH), mask, probe=probe)
+        prepared_BSD = self.prepare(keys_BSH)
+        if self.carrying:
+            weights_BTS = self._one_by_one(queries_BTH, prepared_BSD, mask, probe)
+        else:
+            weights_BTS = self.weigh(queries_BTH, prepared_BSD, mask, probe=probe)
         return weights_BTS @ values_BSH, weights_BTS
+
+    def _one_by_one(self, queries_BTH: Tensor, prepared_BSD: Tensor, mask: Tensor | None, probe: Probe) -> Tensor:
+        """The weights of one query after another, each with the past that the ones before left."""
+        past = {name: start_BS[:, None] for name, start_BS in self.initial(prepared_BSD).items()}
+        steps = []
+        for t, query_B1H in enumerate(torch.split(queries_BTH, 1, 1)):
+            seen = mask[:, t : t + 1] if mask is not None and mask.dim() == 3 else mask
+            position_BT = torch.full(query_B1H.shape[:2], t, device=query_B1H.device)
+            place = at_step(probe, t)
+            steps.append(self.weigh(query_B1H, prepared_BSD, seen, position_BT=position_BT, past=past, probe=place))
+            past = self.update(past, steps[-1])
+        return torch.cat(steps, 1)
 
 
 def _perceptron(inputs: int, size: int, layers: int, activation: Activation | None) -> nn.Sequential:

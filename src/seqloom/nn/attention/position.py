@@ -28,7 +28,13 @@ class Position(Score):
         check_pairs(size)
         self.weight = nn.Parameter(torch.eye(size))
 
-    def forward(self, query_BTD: Tensor, prepared_BSD: Tensor, position_BT: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        query_BTD: Tensor,
+        prepared_BSD: Tensor,
+        position_BT: Tensor | None = None,
+        past_BTS: Tensor | None = None,
+    ) -> Tensor:
         if position_BT is None:  # alone as a layer: the queries are the first T of a target
             position_BT = torch.arange(query_BTD.shape[1], device=query_BTD.device)[None]
         size = len(self.weight)
