@@ -12,7 +12,7 @@ from seqloom.errors import OptionError
 from seqloom.nn.attention import Attention
 from seqloom.registry import build, import_file
 
-FOLDER = Path(__file__).parent / "parts"
+FOLDER = Path(__file__).parent
 COVERAGE, MONOTONIC = {"score": "outside_coverage"}, {"score": "bilinear", "normaliser": "outside_monotonic"}
 KINDS = pytest.mark.parametrize("attention", [COVERAGE, MONOTONIC], ids=["coverage", "monotonic"])
 WIRINGS = {
@@ -29,8 +29,8 @@ def outside():
     with pytest.MonkeyPatch.context() as patch:
         for kind in ("score", "normaliser"):
             patch.setitem(registry._parts, kind, dict(registry.parts(kind)))
-        import_file(FOLDER / "coverage_score.py")
-        import_file(FOLDER / "monotonic_normaliser.py")
+        import_file(FOLDER / "parts" / "coverage_score.py")
+        import_file(FOLDER / "proofs" / "monotonic.py")
         yield
 
 
