@@ -49,7 +49,7 @@ class Output(nn.Module):
         raise NotImplementedError
 
     def prepare(self, batch: Batch) -> dict[str, Tensor]:
-        """What it reads of a batch beside the target, by name, sentence first; the memory has it as ``output.NAME``."""
+        """What it reads of a batch beside the target, by name, sentence first: ``output.NAME`` in the memory."""
         return {}
 
     def start(self, memory: Memory) -> Tensor:
