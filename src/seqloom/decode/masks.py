@@ -111,7 +111,8 @@ class Masked:
             forbid_repeats(log_probs_RV, tokens_RT, masks.no_repeat)
         if masks.grammar is not None:
             may_follow_RV = torch.ones_like(log_probs_RV, dtype=torch.bool)
-            may_follow_RV[real_R] = masks.grammar(tokens_RT[real_R])
+            known_RV = masks.grammar(tokens_RT[real_R])  # what a source adds to the vocabulary it does not know
+            may_follow_RV[real_R] = F.pad(known_RV, (0, log_probs_RV.shape[1] - known_RV.shape[1]))
             log_probs_RV.masked_fill_(~may_follow_RV, IMPOSSIBLE)
         return log_probs_RV
 

@@ -63,7 +63,7 @@ class Stochastic(Search):
         phi_BKV = before_BK[..., None] + torch.log_softmax(log_probs_BKV, -1)
         # Others may have left gaps or not: a row's number is its place among those that are there.
         number_BK = ((rows.total_BK > IMPOSSIBLE).cumsum(1) - 1).clamp(min=0)
-        noise_KV = gumbel(self.seed, rows.t, self.width, V).to(phi_BKV)
+        noise_KV = gumbel(self.seed, rows.t, V, self.width).t().to(phi_BKV)  # with more tokens, those before stay
         total_BKV = conditioned(phi_BKV + noise_KV[number_BK], rows.total_BK[..., None].to(phi_BKV))
 
         too_long_B1V = (rows.most_B == rows.t)[:, None, None] & (torch.arange(V, device=phi_BKV.device) != END)

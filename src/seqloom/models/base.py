@@ -29,6 +29,16 @@ class Autoregressive(nn.Module):
     output: Output
     inputs: Inputs
 
+    def attach_output(self) -> None:
+        """Have the output read the decoder's features, and its attention weights if it needs them."""
+        if self.output.needs_attention and self.decoder.attends_to is None:
+            raise OptionError("this output reads attention weights, and the decoder has none: give it attention")
+        self.output.attach(self.decoder.output_size, self.decoder.input_deviation)
+
+    def prepared_output(self, batch: Batch) -> dict[str, Tensor]:
+        """What the output reads of a batch, for the memory."""
+        return {f"output.{name}": tensor for name, tensor in self.output.prepare(batch).items()}
+
     @property
     def max_length(self) -> int | None:
         """How many steps a target can have, where the decoder knows no more positions; None: any number."""
@@ -82,8 +92,9 @@ class Autoregressive(nn.Module):
 
     def next_log_probs(self, last: Tensor, state: DecoderState, memory: Memory, *, probe: Probe = silent) -> NextStep:
         """The log-probabilities of what follows ``last``, one row per beam."""
+        output = self._categorical  # asked first: tokens can't be fed to another
         decoded = self.step(last, state, memory, probe=probe)
-        return NextStep(self._categorical.log_probs(decoded, memory), decoded.attention, decoded.state)
+        return NextStep(output.log_probs(decoded, memory), decoded.attention, decoded.state)
 
     def log_probs(self, target: Padded, memory: Memory) -> Iterator[Tensor]:
         """The log-probabilities of all tokens at the steps of a known target, B t V, a few steps at a time."""

@@ -57,7 +57,7 @@ class EncoderDecoder(Autoregressive):
         self.decoder: Decoder = build("decoder", decoder, surroundings)
         self.bridge: Bridge = build("bridge", bridge, self.encoder, self.decoder.first)
         self.source.begin_with(self.encoder.input_deviation)
-        self.output.attach(self.decoder.output_size, self.decoder.input_deviation)
+        self.attach_output()
         self._check_read()
         if share_embeddings:
             self._share_embeddings(sizes)
@@ -106,6 +106,7 @@ class EncoderDecoder(Autoregressive):
                 **{f"final.{name}": tensor for name, tensor in encoded.final.items()},
                 **self.decoder.prepare(values.values),
                 **self.inputs.for_target(batch),
+                **self.prepared_output(batch),
             }
         )
 

@@ -38,13 +38,14 @@ class LanguageModel(Autoregressive):
         self.output: Output = build("output", output, sizes["target"])
         fed_size = self.output.input_size + self.inputs.fed_size
         self.decoder: Decoder = build("decoder", decoder, Surroundings(fed_size))
-        self.output.attach(self.decoder.output_size, self.decoder.input_deviation)
+        self.attach_output()
 
     def encode(self, batch: Batch, *, probe: Probe = silent) -> Memory:
         if batch.source is not None:
             raise InputError("a language model has no source, and this batch has one")
         parameter = next(self.parameters())
-        return Memory(empty_memory(batch.rows, parameter) | self.inputs.for_target(batch))
+        memory = empty_memory(batch.rows, parameter)
+        return Memory(memory | self.inputs.for_target(batch) | self.prepared_output(batch))
 
     def initial_state(self, memory: Memory) -> DecoderState:
         return self.inputs.begin(self.decoder.initial_state(memory, None), memory)

@@ -28,6 +28,8 @@ class Memory(NamedTensors):
     summary: B H, the whole source as one vector.
     final.N.NAME: the final state of layer N of a recurrent encoder, directions side by side.
     source: B S, the source as it came in.
+    inputs.NAME: B N E, a further input that goes along with the target.
+    output.NAME: what the output prepared.
 
     Beyond these, a decoder keeps whatever it can compute before the first step, such as projected keys.
     """

@@ -5,7 +5,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from seqloom.batch import Padded
+from seqloom.batch import Batch, Padded
 from seqloom.nn.memory import DecoderOutput, Memory
 
 
@@ -47,6 +47,10 @@ class Output(nn.Module):
         deviation.
         """
         raise NotImplementedError
+
+    def prepare(self, batch: Batch) -> dict[str, Tensor]:
+        """What it reads of a batch beside the target, by name, sentence first: ``output.NAME`` in the memory."""
+        return {}
 
     def start(self, memory: Memory) -> Tensor:
         """What is fed at the first step, one per sentence."""

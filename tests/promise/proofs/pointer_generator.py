@@ -1,0 +1,71 @@
+"""A pointer–generator: words that are in no vocabulary are copied from the source (See et al. 2017)."""
+
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from seqloom import register
+from seqloom.batch import UNKNOWN
+from seqloom.data.fields import Text
+from seqloom.nn.memory import for_rows
+from seqloom.nn.outputs import Loss
+from seqloom.nn.outputs.tokens import TokenOutput
+
+
+@register("field", "copying")
+class Copying(Text):
+    """Words by an extended vocabulary: one that is unknown but in the source is V + its first position there."""
+
+    dtype = np.dtype(np.int32)
+
+    def encode(self, values, examples):
+        rows = super().encode(values, examples)
+        for row, value, example in zip(rows, values, examples, strict=True):
+            source = example["source"].split()
+            for t, word in enumerate(value.split()):
+                if row[t] == UNKNOWN and word in source:
+                    row[t] = self.size + source.index(word)
+        return rows
+
+    def decode(self, row, example):
+        source = example["source"].split()
+        return " ".join(source[i - self.size] if i >= self.size else super(Copying, self).decode(row[[t]])
+                        for t, i in enumerate(row.tolist()) if i > 2)  # fmt: skip
+
+
+@register("output", "pointer_generator")
+class PointerGenerator(TokenOutput):
+    """A softmax over the vocabulary, mixed with the attention weights as a distribution over the source's words.
+
+        p_t(v) = g_t softmax(W f_t + b)_v + (1 − g_t) Σ_{s: x_s = v} a_ts,        g_t = σ(u f_t + c)
+
+    The words x_s are in the batch as the field ``copies``, by the extended vocabulary of V + S words.
+    """
+
+    needs_attention: ClassVar[bool] = True
+
+    def attach(self, feature_size, fed_deviation):
+        super().attach(feature_size, fed_deviation)
+        self.gate = nn.Linear(feature_size, 1)
+
+    def prepare(self, batch):
+        return {"copies": batch["copies"].values}
+
+    def feed(self, value):
+        return super().feed(value.masked_fill(value >= len(self.bias), UNKNOWN))
+
+    def log_probs(self, decoded, memory):
+        copies_RS = for_rows(memory["output.copies"], len(decoded.features))
+        g_R1 = torch.sigmoid(self.gate(decoded.features))
+        p_RV = g_R1 * torch.softmax(self.logits(decoded.features), -1)
+        p_RX = F.pad(p_RV, (0, copies_RS.shape[1])).scatter_add(1, copies_RS, (1 - g_R1) * decoded.attention)
+        return p_RX.log()
+
+    def loss(self, decoded, memory, target):
+        B, T = target.mask.shape
+        log_probs_BTX = self.log_probs(decoded.as_rows(0, T), memory).view(B, T, -1)
+        total = -log_probs_BTX.gather(2, target.values[..., None])[target.mask].sum()
+        return Loss(total, target.mask.sum(), total.detach())

@@ -1,0 +1,145 @@
+"""The data path, proved by vectors from outside: a mixture-density output with a context sequence."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from seqloom import Batch, build_model
+from seqloom.batch import Padded, shift
+from seqloom.errors import OptionError
+from seqloom.registry import build
+from tests.promise.proofs import mixture_density  # noqa: F401
+
+D, C, LENGTHS = 2, 3, (6, 3)
+DECODERS = {
+    "recurrent": {"name": "recurrent", "context": "none", "readout": "state"},
+    "transformer": {"name": "transformer", "heads": 2, "layers": 1, "dropout": 0.0},
+}
+
+
+@pytest.fixture(params=DECODERS)
+def model(request):
+    torch.manual_seed(1)
+    description = {
+        "model": "language_model",
+        "decoder": DECODERS[request.param],
+        "output": {"name": "mixture_density"},
+        "inputs": {"context": {"embedder": {"name": "linear", "size": 4}, "joins": "target"}},
+    }
+    return build_model(description, sizes={"target": D, "context": C}, size=8).double().eval()
+
+
+def batch_of(lengths=LENGTHS, seed: int = 0) -> Batch:
+    """A walk that follows its context."""
+    draw = torch.Generator().manual_seed(seed)
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    context = torch.randn(*mask.shape, C, generator=draw, dtype=torch.double)
+    target = context[..., :D].cumsum(1) / 2
+    zero = ~mask[..., None]
+    return Batch(
+        {"target": Padded(target.masked_fill(zero, 0), mask), "context": Padded(context.masked_fill(zero, 0), mask)}
+    )
+
+
+def decoded_of(model, batch):
+    memory = model.encode(batch)
+    inputs = shift(model.output.start(memory), batch.target)
+    return model(inputs, memory), inputs, memory
+
+
+@torch.no_grad()
+def test_the_loss_is_its_formula(model):
+    batch = batch_of()
+    decoded, _, _ = decoded_of(model, batch)
+    W, b = (p.numpy() for p in model.output.linear.parameters())
+    total, K = 0.0, model.output.components
+    for row, length in enumerate(LENGTHS):
+        for t in range(length):
+            z = W @ decoded.features[row, t].numpy() + b
+            pi, sigma, mu = np.exp(z[:K]) / np.exp(z[:K]).sum(), np.exp(z[K : 2 * K]), z[2 * K :].reshape(K, D)
+            y = batch.target.values[row, t].numpy()
+            density = [
+                pi[k]
+                * np.prod(np.exp(-((y - mu[k]) ** 2) / (2 * sigma[k] ** 2)) / (sigma[k] * math.sqrt(2 * math.pi)))
+                for k in range(K)
+            ]
+            total -= math.log(sum(density))
+    loss = model.loss(batch)
+    assert loss.total.item() == pytest.approx(total, abs=1e-10)
+    assert loss.steps == sum(LENGTHS)
+
+
+@torch.no_grad()
+def test_steps_are_forward_and_beams_share_the_context(model):
+    batch = batch_of()
+    decoded, inputs, memory = decoded_of(model, batch)
+    state, twice = model.initial_state(memory), torch.tensor([0, 0, 1, 1])
+    rows = state.select(twice)
+    for t in range(inputs.shape[1]):
+        step, beams = model.step(inputs[:, t], state, memory), model.step(inputs[twice, t], rows, memory)
+        state, rows = step.state, beams.state
+        torch.testing.assert_close(step.features, decoded.features[:, t])
+        torch.testing.assert_close(beams.features, decoded.features[twice, t])
+
+
+@torch.no_grad()
+def test_the_context_reaches_its_step_and_not_those_before(model):
+    batch = batch_of()
+    before, _, _ = decoded_of(model, batch)
+    for t in range(max(LENGTHS)):
+        values = batch["context"].values.clone()
+        values[0, t] += 1
+        after, _, _ = decoded_of(model, Batch({**batch.fields, "context": Padded(values, batch["context"].mask)}))
+        changed = (after.features - before.features).abs().amax(-1) > 1e-9
+        assert not changed[0, :t].any()
+        assert changed[0, t]
+        assert not changed[1].any()
+
+
+@torch.no_grad()
+def test_an_example_alone_is_what_it_is_in_a_batch(model):
+    batch = batch_of()
+    alone = [
+        Batch(
+            {name: Padded(x.values[row : row + 1, :n], x.mask[row : row + 1, :n]) for name, x in batch.fields.items()}
+        )
+        for row, n in enumerate(LENGTHS)
+    ]
+    total = sum(model.loss(one).total for one in alone)
+    torch.testing.assert_close(model.loss(batch).total, total)
+
+
+@torch.no_grad()
+def test_samples_have_the_moments_of_the_mixture_and_the_mode_is_dense(model):
+    memory = model.encode(batch_of())
+    step = model.step(model.output.start(memory), model.initial_state(memory), memory)
+    many = step._replace(features=step.features[:1].expand(20_000, -1))
+    drawn = model.output.sample(many, memory, generator=torch.Generator().manual_seed(1))
+    log_pi, mu, log_sigma = model.output.parameters_of(step.features[0])
+    mean = (log_pi.exp()[:, None] * mu).sum(0)
+    variance = (log_pi.exp()[:, None] * (mu**2 + (2 * log_sigma).exp()[:, None])).sum(0) - mean**2
+    torch.testing.assert_close(drawn.mean(0), mean, atol=0.1, rtol=0)
+    torch.testing.assert_close(drawn.var(0), variance, atol=0.1, rtol=0.1)
+    mode = model.output.sample(step, memory, temperature=0)
+    assert any(torch.allclose(mode[0], one) for one in mu)
+
+
+@pytest.mark.parametrize("objective", ["teacher_forcing", "scheduled_sampling"])
+def test_it_learns(model, objective):
+    chosen = build("objective", objective)
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    losses = []
+    for update in range(1, 41):
+        loss, _ = chosen(model, batch_of((6,) * 16, seed=update), update=update)
+        optimizer.zero_grad()
+        loss.mean.backward()
+        optimizer.step()
+        losses.append(loss.mean.item())
+    assert sum(losses[-5:]) < sum(losses[:5]) - 2.5
+
+
+def test_there_is_nothing_to_search(model):
+    with pytest.raises(OptionError, match="values that are not tokens"):
+        build("search", {"name": "greedy", "max_length": 3})(model, batch_of())

@@ -1,0 +1,238 @@
+"""The data path, proved by a pointer–generator from outside: words that no vocabulary has, under every search."""
+
+import random
+
+import numpy as np
+import pytest
+import torch
+
+from seqloom import Batch, build_model
+from seqloom.batch import END, UNKNOWN, Padded, shift
+from seqloom.data.fields import Text
+from seqloom.data.pad import pad
+from seqloom.decode import Ensemble, Masks
+from seqloom.decode.score import score
+from seqloom.errors import OptionError
+from seqloom.registry import build
+from seqloom.train.objectives.scheduled_sampling import scheduled_loss
+from tests.promise.proofs.pointer_generator import Copying
+
+MODELS = {
+    "recurrent": {"preset": "luong", "encoder.bidirectional": True, "encoder.size": 16, "bridge": "perceptron"},
+    "transformer": {"preset": "transformer", "encoder.layers": 1, "decoder.layers": 1},
+}
+SIZE, UPDATES = 32, 160
+SEARCHES = {
+    "greedy": {},
+    "beam": {"n_best": 2},
+    "beam-refill": {"name": "beam", "refill": True},
+    "diverse": {},
+    "sample": {"temperature": 0.1},
+    "stochastic": {"width": 2},
+    "mbr": {},
+    "exhaustive": {"max_length": 4},
+}
+
+
+def name(draw: random.Random) -> str:
+    """A word that is never seen twice."""
+    return "".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=9))
+
+
+def example(draw: random.Random) -> dict[str, str]:
+    """``well meet X with Y`` → ``hello Y and X``."""
+    fillers = " ".join(draw.choices(["well", "so", "now"], k=draw.randint(0, 2)))
+    x, y = name(draw), name(draw)
+    source, target = draw.choice(
+        [
+            (f"meet {x}", f"hello {x}"),
+            (f"leave {x}", f"bye {x}"),
+            (f"meet {x} with {y}", f"hello {y} and {x}"),
+        ]
+    )
+    return {"source": f"{fillers} {source}".strip(), "target": target}
+
+
+@pytest.fixture(scope="module")
+def fields():
+    texts = [one["source"] for one in examples(7, 100)] + [one["target"] for one in examples(8, 100)]
+    tokenizer = build("tokenizer", {"name": "symbols", "min_count": 2}).train(iter(texts))
+    return {"source": Text.of(tokenizer), "copies": Copying.of(tokenizer), "target": Copying.of(tokenizer, end=True)}
+
+
+def examples(seed: int, count: int) -> list[dict[str, str]]:
+    draw = random.Random(seed)
+    return [example(draw) for _ in range(count)]
+
+
+def batch_of(fields, given) -> Batch:
+    columns = {"source": "source", "copies": "source", "target": "target"}
+    return Batch({n: pad(f.encode([one[columns[n]] for one in given], given)) for n, f in fields.items()})
+
+
+def trained(kind: str, fields, seed: int):
+    torch.manual_seed(seed)
+    settings = {"output": {"name": "pointer_generator", "size": SIZE}, **MODELS[kind]}
+    size = fields["source"].size
+    model = build_model(
+        settings.pop("preset"), sizes={"source": size, "target": size}, size=SIZE, dropout=0.0, settings=settings
+    )
+    optimizer = torch.optim.Adam(model.parameters(), 0.01 if kind == "recurrent" else 0.003)
+    for update in range(UPDATES):
+        loss = model.loss(batch_of(fields, examples(100 + update, 32))).mean
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.eval()
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request, fields):
+    return trained(request.param, fields, seed=1)
+
+
+@pytest.fixture(scope="module")
+def other(fields):
+    return trained("recurrent", fields, seed=2)
+
+
+@pytest.fixture(scope="module")
+def test_set() -> list[dict[str, str]]:
+    return examples(5, 12)
+
+
+def answers(fields, given, found) -> list[str]:
+    """The best answer of each."""
+    return [fields["target"].decode(np.array(one[0].tokens), e) for one, e in zip(found, given, strict=True)]
+
+
+def test_fields_number_unknown_words_by_their_place_in_the_source(fields):
+    V = fields["target"].size
+    one = {"source": "meet zzz with yyy", "target": "hello yyy and zzz qqq"}
+    (row,) = fields["target"].encode([one["target"]], [one])
+    assert row[1] == V + 3
+    assert row[3] == V + 1
+    assert row[4] == UNKNOWN
+    assert row[5] == END
+    assert fields["target"].decode(row, one) == "hello yyy and zzz �"
+    (copies,) = fields["copies"].encode(["zzz meet zzz"], [{"source": "zzz meet zzz"}])
+    assert copies[0] == copies[2] == V
+    assert copies[1] < V
+
+
+@torch.no_grad()
+def test_the_mixture_is_its_formula_and_adds_up_to_one(model, fields, test_set):
+    """Against numpy, word by word."""
+    batch, V = batch_of(fields, test_set), fields["target"].size
+    memory = model.encode(batch)
+    decoded = model(shift(model.output.start(memory), batch.target), memory, attention=True)
+    (found,) = model.log_probs(batch.target, memory)
+    f, a = decoded.features.double().numpy(), decoded.attention.double().numpy()
+    weights = {n: p.double().numpy() for n, p in model.output.named_parameters()}
+    copies, real = batch["copies"].values.numpy(), batch.source.mask.numpy()
+    for b in range(len(test_set)):
+        for t in range(f.shape[1]):
+            z = weights["weight"] @ f[b, t] + weights["bias"]
+            g = 1 / (1 + np.exp(-(weights["gate.weight"][0] @ f[b, t] + weights["gate.bias"][0])))
+            p = np.zeros(V + copies.shape[1])
+            p[:V] = g * np.exp(z) / np.exp(z).sum()
+            for s in range(copies.shape[1]):
+                if real[b, s]:
+                    p[copies[b, s]] += (1 - g) * a[b, t, s]
+            np.testing.assert_allclose(found[b, t].exp().numpy(), p, atol=1e-5)
+    assert found.exp().sum(-1).numpy() == pytest.approx(1, abs=1e-5)
+
+
+@torch.no_grad()
+def test_the_loss_is_minus_the_score_and_the_sum_of_the_steps(model, fields, test_set):
+    batch = batch_of(fields, test_set)
+    scored, loss = score(model, batch), model.loss(batch)
+    assert loss.total.item() == pytest.approx(-scored.total.sum().item(), rel=1e-5)
+    memory = model.encode(batch)
+    state, total = model.initial_state(memory), torch.zeros(len(test_set))
+    inputs = shift(model.output.start(memory), batch.target)
+    for t in range(inputs.shape[1]):
+        step = model.next_log_probs(inputs[:, t], state, memory)
+        state = step.state
+        picked = step.log_probs.gather(1, batch.target.values[:, t, None])[:, 0]
+        total += picked.where(batch.target.mask[:, t], torch.tensor(0.0))
+    torch.testing.assert_close(total, scored.total)
+
+
+@pytest.mark.parametrize("asked", SEARCHES)
+def test_words_of_no_vocabulary_are_found(asked, model, fields, test_set):
+    search = build("search", {"name": asked, **SEARCHES[asked]})
+    read = (lambda tokens: " ".join(map(str, tokens))) if asked == "mbr" else None
+    found = search(model, batch_of(fields, test_set), read=read)
+    for one, hypotheses in zip(test_set, found, strict=True):
+        said = [fields["target"].decode(np.array(h.tokens), one) for h in hypotheses]
+        assert one["target"] in (said if asked == "stochastic" else said[:1])
+        for h in hypotheses:
+            target = torch.tensor([[*h.tokens, END]])
+            given = {**batch_of(fields, [one]).fields, "target": Padded(target, torch.ones_like(target).bool())}
+            scored = score(model, Batch(given)).log_probs[0, : len(h.token_log_probs)]
+            assert h.token_log_probs == pytest.approx(scored.tolist(), abs=1e-3)
+
+
+@pytest.mark.parametrize("asked", ["greedy", "beam", "sample", "stochastic"])
+def test_a_sentence_alone_has_the_answers_that_it_has_in_a_batch(asked, model, fields, test_set):
+    """Although its extended vocabulary is a smaller one."""
+    search = build("search", {"name": asked, **({"temperature": 2.0} if asked == "sample" else {}), "max_length": 5})
+    together = search(model, batch_of(fields, test_set))
+    for one, expected in zip(test_set, together, strict=True):
+        (found,) = search(model, batch_of(fields, [one]))
+        assert [h.tokens for h in found] == [h.tokens for h in expected]
+
+
+def test_constraints_hold_for_words_of_no_vocabulary(model, fields):
+    given = [{"source": "meet xxxxx with yyyyy", "target": ""}, {"source": "so leave zzzzz", "target": ""}]
+    batch, V = batch_of(fields, [{**one, "target": "hello"} for one in given]), fields["target"].size
+    hello, bye, and_ = fields["target"].encode(["hello bye and"], [{"source": ""}])[0][:3].tolist()
+    beam, greedy = build("search", "beam"), build("search", "greedy")
+
+    def found(search, **masks):
+        return answers(fields, given, search(model, batch, masks=Masks(**masks)))
+
+    assert found(greedy) == ["hello yyyyy and xxxxx", "bye zzzzz"]
+    forced = found(greedy, prefix=[[hello, V + 1], [V + 2]])
+    assert forced[0].startswith("hello xxxxx")
+    assert forced[1].startswith("zzzzz")
+    required = found(beam, required=[[[V + 1, and_]], [[V + 2, V + 2]]])
+    assert "xxxxx and" in required[0]
+    assert "zzzzz zzzzz" in required[1]
+    assert "bye" not in found(greedy, forbidden=[[bye]])[1]
+    once = found(greedy, prefix=[[hello, V + 3, V + 3], []], no_repeat=1)[0].split()
+    assert once[:3] == ["hello", "yyyyy", "yyyyy"]
+    assert "yyyyy" not in once[3:]
+    penalised = found(greedy, prefix=[[], [V + 2]], repetition_penalty=1e6)
+    assert penalised[1].split()[1:2] != ["zzzzz"]
+
+
+def test_a_grammar_over_the_vocabulary_leaves_out_the_words_of_the_source(model, fields, test_set):
+    V = fields["target"].size
+    answered = build("search", "greedy")(
+        model,
+        batch_of(fields, test_set),
+        masks=Masks(grammar=lambda tokens_RT: torch.ones(len(tokens_RT), V, dtype=torch.bool)),
+    )
+    assert all(token < V for (h,) in answered for token in h.tokens)
+
+
+@pytest.mark.parametrize("average", ["probabilities", "log_probabilities"])
+def test_ensembles_copy(average, model, other, fields, test_set):
+    ensemble, batch = Ensemble([model, other], average=average), batch_of(fields, test_set)
+    for asked in ("greedy", "beam"):
+        found = build("search", asked)(ensemble, batch)
+        assert answers(fields, test_set, found) == [one["target"] for one in test_set]
+        totals = score(ensemble, batch).total.tolist()
+        assert [h.log_prob for (h, *_) in found] == pytest.approx(totals, abs=1e-3)
+
+
+def test_scheduled_sampling_feeds_what_was_copied(model, fields, test_set):
+    loss = scheduled_loss(model, batch_of(fields, test_set), 0.0)
+    assert loss.mean.item() < 0.5
+
+
+def test_it_wants_attention(fields):
+    with pytest.raises(OptionError, match="reads attention weights, and the decoder has none"):
+        build_model("sutskever", sizes={"source": 9, "target": 9}, size=4, settings={"output": "pointer_generator"})
