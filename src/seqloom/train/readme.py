@@ -10,7 +10,9 @@ from torch import nn
 
 from seqloom import __version__
 from seqloom.config import Config
+from seqloom.data.fields import Fields, Text
 from seqloom.data.prepare import Prepared
+from seqloom.registry import split
 from seqloom.train.compile import left_out
 from seqloom.train.folder import Lines, RunFolder
 
@@ -65,16 +67,18 @@ def _test(config: Config) -> str:
 
 
 def _data(prepared: Prepared) -> str:
-    tokenizers = prepared.tokenizers
-    rows = ["| | pairs | source tokens | target tokens |", "|---|---|---|---|"]
+    fields = prepared.fields
+    rows = [f"| | pairs | {' | '.join(f'{name} tokens' for name in fields)} |", f"|---|---|{'---|' * len(fields)}"]
     for title, corpus in (("train", prepared.train), ("dev", prepared.dev)):
         if corpus is not None:
-            source, target = (int(corpus.lengths[side].sum()) for side in ("source", "target"))
-            rows.append(f"| {title} | {len(corpus):,} | {source:,} | {target:,} |")
-    kinds = [f"{len(t):,} symbols by `{t.spec['name']}`" for t in (tokenizers.source, tokenizers.target)]
-    vocabularies = (
-        f"One vocabulary for both: {kinds[0]}." if tokenizers.shared else f"Source: {kinds[0]}; target: {kinds[1]}."
-    )
+            steps = " | ".join(f"{int(corpus.lengths[name].sum()):,}" for name in fields)
+            rows.append(f"| {title} | {len(corpus):,} | {steps} |")
+    kinds = {name: _kind(name, fields) for name in fields}
+    if fields.shared:
+        kinds = {"one vocabulary for both": kinds.pop("source"), **kinds}
+        del kinds["target"]
+    vocabularies = "; ".join(f"{name}: {kind}" for name, kind in kinds.items()) + "."
+    vocabularies = vocabularies[0].upper() + vocabularies[1:]
     parts = [part for part in ("train", "dev") if prepared.facts[part] is not None]
     read = [
         f"- {part}: {', '.join(file['path'] for file in prepared.facts[part]['files'])}"
@@ -83,6 +87,14 @@ def _data(prepared: Prepared) -> str:
     ]
     skipped = [f"- {line}" for part in parts for line in left_out(part, Counter(prepared.facts[part]["skipped"]))]
     return "\n".join([*rows, "", vocabularies, "", *read, *skipped]).rstrip()
+
+
+def _kind(name: str, fields: Fields) -> str:
+    """What a field is."""
+    field = fields[name]
+    if isinstance(field, Text):
+        return f"{field.size:,} symbols by `{field.cutter.name}`"
+    return f"`{split('field', fields.specs[name])[0]}` of size {field.size:,}"
 
 
 def _parts(config: Config) -> str:
