@@ -69,9 +69,7 @@ def test_the_folder_holds_what_the_files_held(tmp_path, tsv):
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "corpus.json", "dev.arrow", "fields.json", "train.arrow",
     ]  # fmt: skip
-    assert prepared.fields["source"].tokenizer.encode(["new"]) == [[3]], (
-        "fields are fitted on the training data only"
-    )
+    assert prepared.fields["source"].tokenizer.encode(["new"]) == [[3]], "fields are fitted on the training data only"
 
 
 @pytest.mark.parametrize("given", [list, iter, lambda pairs: [Example(*pair) for pair in pairs]])

@@ -82,8 +82,9 @@ class Autoregressive(nn.Module):
 
     def next_log_probs(self, last: Tensor, state: DecoderState, memory: Memory, *, probe: Probe = silent) -> NextStep:
         """The log-probabilities of what follows ``last``, one row per beam."""
+        output = self._categorical
         decoded = self.step(last, state, memory, probe=probe)
-        return NextStep(self._categorical.log_probs(decoded, memory), decoded.attention, decoded.state)
+        return NextStep(output.log_probs(decoded, memory), decoded.attention, decoded.state)
 
     def log_probs(self, target: Padded, memory: Memory) -> Iterator[Tensor]:
         """The log-probabilities of all tokens at the steps of a known target, B t V, a few steps at a time."""

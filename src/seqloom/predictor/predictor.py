@@ -101,6 +101,7 @@ class Predictor:
         read = self._read(given)
         sources = read[0]["source"]
         if constraints is not None:
+            tokenizer_of(writer)
             constraints.check_sources(len(given))
         found: list[list[Answer]] = [[] if len(row) else [BLANK] for row in sources]
         most = TOKENS * USUAL_ROWS // max(search.rows, USUAL_ROWS)
