@@ -38,18 +38,18 @@ def test_its_values_are_those_of_teacher_forcing_on_them(preset, context):
     model = model_of(preset, ends=False, context=context)
     batch = batch_of([[4, 5, 6], [7]], [5, 3] if context else None)
     found = rollout(model, batch, lengths=NONE if context else Lengths(0, 4, 0.0, None))
-    assert [len(one.values) for one in found] == ([5, 3] if context else [4, 4])
-    for row, one in enumerate(found):
+    assert [len(one.tokens) for (one,) in found] == ([5, 3] if context else [4, 4])
+    for row, (one,) in enumerate(found):
         alone = Batch({name: Padded(f.values[[row]], f.mask[[row]]) for name, f in batch.fields.items()})
         alone = Batch(
             {name: Padded(f.values[:, : f.lengths[0]], f.mask[:, : f.lengths[0]]) for name, f in alone.fields.items()}
         )
         with torch.no_grad():
             memory = model.encode(alone)
-            values = one.values[None].clone()
+            values = torch.tensor([one.tokens])
             target = Padded(values, torch.ones(values.shape[:2], dtype=torch.bool))
             decoded = model(shift(model.output.start(memory), target), memory)
-            torch.testing.assert_close(model.output.linear(decoded.features)[0], one.values.clone())
+            torch.testing.assert_close(model.output.linear(decoded.features), values)
 
 
 def test_it_ends_where_the_output_says_so_and_never_later_than_it_may():
@@ -64,10 +64,10 @@ def test_it_ends_where_the_output_says_so_and_never_later_than_it_may():
 
     model.output.ended = ended
     found = rollout(model, batch, lengths=Lengths(0, 6, 0.0, None))
-    assert [(len(one.values), one.finished) for one in found] == [(2, True), (6, False), (4, True)]
+    assert [(len(one.tokens), one.finished) for (one,) in found] == [(2, True), (6, False), (4, True)]
     count = 0
     found = rollout(model, batch, lengths=Lengths(3, 6, 0.0, None))
-    assert [(len(one.values), one.finished) for one in found] == [(6, False), (6, False), (4, True)]
+    assert [(len(one.tokens), one.finished) for (one,) in found] == [(6, False), (6, False), (4, True)]
 
 
 def test_lengths_in_the_training_data_limit_it():
@@ -75,7 +75,7 @@ def test_lengths_in_the_training_data_limit_it():
     limits = Limits(source=3, target=6, ratio=2.0)
     sources = [[4, 5, 6], [7]]
     found = rollout(model, batch_of(sources), lengths=NONE, limits=limits)
-    assert [len(one.values) for one in found] == limits.most(torch.tensor([3, 1])).tolist()
+    assert [len(one.tokens) for (one,) in found] == limits.most(torch.tensor([3, 1])).tolist()
 
 
 def test_drawn_values_depend_on_the_generator_alone():
@@ -84,11 +84,11 @@ def test_drawn_values_depend_on_the_generator_alone():
 
     def drawn(seed):
         generator = torch.Generator().manual_seed(seed)
-        return rollout(model, batch, lengths=lengths, temperature=1.0, generator=generator)[0].values
+        return rollout(model, batch, lengths=lengths, temperature=1.0, generator=generator)[0][0].tokens
 
-    assert torch.equal(drawn(1), drawn(1))
-    assert not torch.equal(drawn(1), drawn(2))
-    assert not torch.equal(drawn(1), rollout(model, batch, lengths=lengths)[0].values)
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+    assert drawn(1) != rollout(model, batch, lengths=lengths)[0][0].tokens
 
 
 def test_tokens_are_searched_and_other_values_are_not():

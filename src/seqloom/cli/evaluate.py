@@ -84,8 +84,6 @@ def evaluate(
         raise OptionError("say what to evaluate on: --data FILE…, or --task TASK")
     if task is not None and (form or columns or header):
         raise OptionError("--format, --columns and --header are options of --data: leave them out with --task")
-    if data:
-        data_files(data, form, columns, header)  # what can't be read is refused before anything is loaded
     constraints = constraints_given(prefix, forbid, require, no_repeat, repetition_penalty, grammar)
     of_search = search_options(context) | constraints
 

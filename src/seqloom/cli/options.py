@@ -80,13 +80,12 @@ def constraints_given(
 
 
 def data_files(
-    data: list[str], form: str | None, columns: str | None, header: bool, *, fields: Iterable[str] = ()
+    data: list[str], form: str | None, columns: str | None, header: bool, *, fields: Iterable[str]
 ) -> "Files":
     """The files of --data; fields: what a model reads from them."""
-    from seqloom.data.examples import SIDES
     from seqloom.data.readers import Files
 
-    return Files.of(data, format=form, columns=columns_given(columns), header=header, fields=fields or SIDES)
+    return Files.of(data, format=form, columns=columns_given(columns), header=header, fields=fields)
 
 
 def data_given(

@@ -39,7 +39,6 @@ def score(
     """Print the log-probability of every target given its source, a line for a pair, END included."""
     from seqloom.api import load
 
-    data_files(data, form, columns, header)  # what can't be read is refused before anything is loaded
     model = load(runs, average=average, device=device, engine=engine)
     examples = data_files(data, form, columns, header, fields=model.fields).read(empty="refuse")
     while group := list(islice(examples, TOGETHER)):

@@ -1,26 +1,17 @@
 """Rollout: a model that writes values other than tokens goes on from its own values, step by step."""
 
-from typing import Any, NamedTuple
+import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from seqloom.batch import Batch
+from seqloom.decode.hypothesis import Hypothesis
 from seqloom.decode.lengths import Lengths, Limits
 from seqloom.decode.protocol import check_in_use
 from seqloom.nn.outputs import Categorical, Output
 from seqloom.nn.probe import Probe, at_step, silent
-
-
-class Rollout(NamedTuple):
-    """What a model wrote for one example.
-
-    values: T …, one per step; with the one that ended it.
-    finished: False where the maximum length cut it off.
-    """
-
-    values: Tensor
-    finished: bool
 
 
 def rolls_out(model: Any) -> bool:
@@ -38,7 +29,7 @@ def rollout(
     temperature: float = 0.0,
     generator: torch.Generator | None = None,
     probe: Probe = silent,
-) -> list[Rollout]:
+) -> list[list[Hypothesis]]:
     """What the model writes for every example of the batch, each step fed with the one before.
 
         y_0 = start,  y_t ~ p(y | y_0 … y_{t−1}, source)
@@ -74,7 +65,11 @@ def rollout(
                 now_B = ended_B & (least_B <= t) & (t <= most_B)
                 most_B, finished_B = most_B.masked_fill(now_B, t), finished_B | now_B
     rows = zip(torch.stack(values, 1), most_B.tolist(), finished_B.tolist(), strict=True)
-    return [Rollout(row[:length], finished) for row, length, finished in rows]
+    return [[_hypothesis(row[:length].tolist(), finished)] for row, length, finished in rows]
+
+
+def _hypothesis(values: list[Any], finished: bool) -> Hypothesis:
+    return Hypothesis(values, math.nan, math.nan, "none: it was rolled out", [], None, finished)
 
 
 def _given_steps(model: Any, batch: Batch, lengths: Lengths, most_B: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from seqloom.data.examples import Example, is_blank
 from seqloom.data.fields import Fields
 from seqloom.data.pad import Array, pad
 from seqloom.decode import Search
-from seqloom.decode.ensemble import Batches, Ensemble
+from seqloom.decode.ensemble import Ensemble
 from seqloom.decode.lengths import Limits
 from seqloom.decode.protocol import Finder
 from seqloom.decode.rollout import rollout, rolls_out
@@ -22,7 +22,7 @@ from seqloom.errors import InputError, OptionError, SentenceError, SizeError
 from seqloom.metrics import Answers
 from seqloom.predictor.answer import BLANK, Answer, Score
 from seqloom.predictor.constraints import Constraints
-from seqloom.predictor.results import rolled_out, searched, tokenizer_of, word_numbers
+from seqloom.predictor.results import answers_of, as_row, tokenizer_of
 from seqloom.trace import Candidates, Recorder, Trace, TracedHypothesis
 
 TOKENS = 6000
@@ -97,11 +97,10 @@ class Predictor:
         weights: with those of attention.
         stop: asked between batches; if it says so, what is left is answered by nothing.
         """
-        writer, given = self.fields["target"], as_examples(examples)
+        given = as_examples(examples)
         read = self._read(given)
         sources = read[0]["source"]
         if constraints is not None:
-            tokenizer_of(writer)
             constraints.check_sources(len(given))
         found: list[list[Answer]] = [[] if len(row) else [BLANK] for row in sources]
         most = TOKENS * USUAL_ROWS // max(search.rows, USUAL_ROWS)
@@ -109,22 +108,20 @@ class Predictor:
             if stop():
                 break
             batch = self._batch(rows, read)
+            masks = None if constraints is None else constraints.masks(rows, tokenizer_of(self.fields["target"]))
             if self.rolls_out:
-                rolled = rollout(self.network, batch, lengths=search.lengths, limits=self.limits)  # type: ignore[arg-type]
-                for row, one in zip(rows, rolled, strict=True):
-                    found[row] = [rolled_out(one, self.fields, sources[row], given[row])]
-                continue
-            hypotheses = search(
-                self.network,
-                batch,
-                weights=weights and not self.readers,
-                masks=None if constraints is None else constraints.masks(rows, tokenizer_of(writer)),
-                read=self._text,
-                limits=self.limits,
-            )
+                hypotheses = rollout(self.network, batch, lengths=search.lengths, limits=self.limits)
+            else:
+                hypotheses = search(
+                    self.network,
+                    batch,
+                    weights=weights and not self.readers,
+                    masks=masks,
+                    read=self._text,
+                    limits=self.limits,
+                )
             for row, best in zip(rows, hypotheses, strict=True):
-                shown = self.fields["source"].show(sources[row]), word_numbers(sources[row], self.fields["source"])
-                found[row] = [searched(hypothesis, *shown, writer, given[row]) for hypothesis in best]
+                found[row] = answers_of(best, self.fields, sources[row], given[row])
         return found
 
     def trace(self, example: Any, search: Search, *, constraints: Constraints | None = None) -> Trace:
@@ -154,8 +151,8 @@ class Predictor:
             source=reader.show(read[0]["source"][0]),
             hypotheses=[
                 TracedHypothesis(
-                    text=writer.decode(np.array(h.tokens), given[0]),
-                    tokens=writer.show(np.array(h.tokens)),
+                    text=writer.decode(as_row(h.tokens, writer), given[0]),
+                    tokens=writer.show(as_row(h.tokens, writer)),
                     log_prob=h.log_prob,
                     token_log_probs=h.token_log_probs,
                     score=h.value,
@@ -239,7 +236,7 @@ class Predictor:
 
     def _text(self, tokens: list[int]) -> str:
         """What tokens are, for a search that judges by text."""
-        return str(self.fields["target"].decode(np.array(tokens), {}))
+        return str(self.fields["target"].decode(as_row(tokens, self.fields["target"]), {}))
 
     def _read(self, given: Sequence[Mapping[str, Any]]) -> list[Inputs]:
         """All inputs as arrays, by the fields of every reader that there is; a blank source has no steps."""
@@ -266,8 +263,8 @@ class Predictor:
             _check_lengths(inputs["source"], network.longest_source)
         return found
 
-    def _batch(self, rows: Sequence[int], read: Sequence[Inputs]) -> Batches:
-        """Some of the examples, as the network takes them."""
+    def _batch(self, rows: Sequence[int], read: Sequence[Inputs]) -> Any:
+        """Some of the examples, as the network takes them: a batch, or one for every reader."""
         batches = [
             Batch({name: pad([column[row] for row in rows]) for name, column in inputs.items()}).to(self.device)
             for inputs in read

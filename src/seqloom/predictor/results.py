@@ -1,7 +1,6 @@
 """From what a search or a rollout found to answers: values of the target's field."""
 
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,17 +10,23 @@ from seqloom.data.fields import Field, Fields, Text
 from seqloom.data.pad import Array
 from seqloom.data.tokenizers import Tokenizer
 from seqloom.decode import Hypothesis
-from seqloom.decode.rollout import Rollout
 from seqloom.errors import OptionError
 from seqloom.predictor import alignment
 from seqloom.predictor.answer import Answer
 
 
-def searched(
+def answers_of(
+    found: Sequence[Hypothesis], fields: Fields, source: Array, example: Mapping[str, Any]
+) -> list[Answer]:
+    """Hypotheses as answers; source: as the model read it."""
+    read, words = fields["source"].show(source), word_numbers(source, fields["source"])
+    return [_answer(hypothesis, read, words, fields["target"], example) for hypothesis in found]
+
+
+def _answer(
     hypothesis: Hypothesis, read: list[str], read_words: list[int], writer: Field, example: Mapping[str, Any]
 ) -> Answer:
-    """A hypothesis as an answer; read, read_words: the source's tokens, and the number of each one's word."""
-    row = np.array(hypothesis.tokens, dtype=np.int64)
+    row = as_row(hypothesis.tokens, writer)
     return Answer(
         text=writer.decode(row, example),
         tokens=writer.show(row),
@@ -36,22 +41,10 @@ def searched(
     )
 
 
-def rolled_out(found: Rollout, fields: Fields, source: Array, example: Mapping[str, Any]) -> Answer:
-    """What was rolled out as an answer, which has no log-probability."""
-    reader, writer = fields["source"], fields["target"]
-    row = found.values.cpu().numpy()
-    return Answer(
-        text=writer.decode(row, example),
-        tokens=writer.show(row),
-        log_prob=math.nan,
-        token_log_probs=[],
-        value=math.nan,
-        formula="none: it was rolled out",
-        finished=found.finished,
-        source_tokens=reader.show(source),
-        weights=None,
-        word_numbers=(word_numbers(source, reader), word_numbers(row, writer)),
-    )
+def as_row(tokens: Sequence[Any], field: Field) -> Array:
+    """What a model wrote, as its field would have encoded it, but for steps that only mark the end."""
+    dtype = field.dtype if field.symbols is None else np.int64  # a token may be copied from outside the vocabulary
+    return np.array(tokens, dtype=dtype).reshape(-1, *field.shape)
 
 
 def tokenizer_of(field: Field) -> Tokenizer:
