@@ -11,7 +11,7 @@ import pytest
 
 import seqloom
 from seqloom.data.prepare import Prepared
-from seqloom.errors import OptionError, SentenceError
+from seqloom.errors import InputError, OptionError, SentenceError
 from seqloom.registry import import_file
 
 ROOT = Path(__file__).parents[2]
@@ -183,6 +183,13 @@ def test_fields_and_inputs_that_do_not_match_are_refused_before_any_work(tmp_pat
     ):
         with pytest.raises(OptionError, match=said):
             seqloom.fit(data, settings=wrong, out=tmp_path / "run", quiet=True)
+    tagged = {"data.fields.tags": "text", "model.inputs.tags": {"joins": "memory"}}
+    with pytest.raises(InputError, match="example 0 of the training data has no 'tags', only source, target"):
+        seqloom.fit(data, settings=tagged, out=tmp_path / "run", quiet=True)
+    good, bad = {"source": "a", "target": [[1.0, 2.0], [3.0, 5.0]]}, {"source": "a", "target": [[1.0]]}
+    vectors = {"data.fields.target": {"name": "vectors", "width": 2}, "model.output": "squared_error"}
+    with pytest.raises(InputError, match=r"the dev data, example 1: its target: \[\[1.0\]\] is no list of vectors"):
+        seqloom.fit([good] * 5, dev=[good, bad], settings=vectors, out=tmp_path / "run", quiet=True)
 
 
 ENDINGS = {"SG": "", "PL": "en", "DIM": "ki"}

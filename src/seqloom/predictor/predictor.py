@@ -217,12 +217,13 @@ class Predictor:
         answers = self.answers(examples, search, constraints=constraints, weights=False, stop=stop)
         if stop():
             return None
+        best = [found[0] if found else BLANK for found in answers]
         judged = Answers(
-            [best.text for best, *_ in answers],
+            [answer.text for answer in best],
             [(example["target"], *example.references) for example in examples],
             [example["source"] for example in examples],
-            np.array([len(best.source_tokens) for best, *_ in answers]),
-            truncated=np.array([not best.finished for best, *_ in answers]),
+            np.array([len(answer.source_tokens) for answer in best]),
+            truncated=np.array([not answer.finished for answer in best]),
         )
         if not self.scores_targets:
             return judged
@@ -240,7 +241,7 @@ class Predictor:
 
     def _read(self, given: Sequence[Mapping[str, Any]]) -> list[Inputs]:
         """All inputs as arrays, by the fields of every reader that there is; a blank source has no steps."""
-        real = [n for n, example in enumerate(given) if not is_blank(example.get("source", " x"))]
+        real = [n for n, example in enumerate(given) if "source" not in example or not is_blank(example["source"])]
         found = []
         for fields in self.readers or [self.fields]:
             inputs: Inputs = {name: [np.zeros(0)] * len(given) for name in fields if name != "target"}

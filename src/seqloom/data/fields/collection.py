@@ -1,7 +1,7 @@
 """The fields of a run: made from their specifications, fitted on examples, kept in its folder."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ class Fields(dict[str, Field]):
         """Fit every field on examples, which are read once for each and not kept."""
         for name, field in self.items():
             if not self.shared or name not in SIDES:
-                field.fit(example[name] for example in examples())
+                field.fit(_column(name, examples()))
         if self.shared:
             self["source"].fit(example[side] for example in examples() for side in SIDES)
             self["target"].restore(self["source"].state())
@@ -139,6 +139,16 @@ class Fields(dict[str, Field]):
         for name, field in fields.items():
             field.restore(states[name])
         return fields
+
+
+def _column(name: str, examples: Iterable[Example]) -> Iterator[Any]:
+    for number, example in enumerate(examples):
+        if name not in example:
+            raise InputError(
+                f"example {number} of the training data has no {name!r}, only {', '.join(example)}: give each one, "
+                "or name its column by data.columns"
+            )
+        yield example[name]
 
 
 def text_specs(source: Spec, target: Spec) -> dict[str, Spec]:
