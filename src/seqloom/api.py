@@ -252,6 +252,8 @@ def load(
                 f"{folders[0]} and {name} write different tokens, so they make no ensemble: train them on the same "
                 f"pairs, or on one prepared corpus (seqloom prepare)"
             )
+    if any(model.predictor.rolls_out for model in models):
+        raise OptionError("an ensemble averages probabilities of tokens, and these models write none: name one run")
     if not all(model.predictor.scores_targets for model in models):
         raise OptionError(f"engine {engine!r} searches by itself, with one run: use another for an ensemble")
     options = check("an ensemble", Ensemble, {} if average is None else {"average": average})

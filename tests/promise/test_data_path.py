@@ -150,6 +150,8 @@ def test_what_is_about_tokens_is_refused(walked):
         model.predict(example, search="beam")
     with pytest.raises(OptionError, match="not tokens: there is nothing to score"):
         model.score([example], [example["target"]])
+    with pytest.raises(OptionError, match="an ensemble averages probabilities of tokens"):
+        seqloom.load([walked / "whole", walked / "parts"])
     with pytest.raises(OptionError, match="no search to trace"):
         model.trace(example)
     with pytest.raises(OptionError, match="constraints are about text"):

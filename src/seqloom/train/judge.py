@@ -13,6 +13,8 @@ from seqloom.predictor import Predictor
 from seqloom.registry import Spec, build, find, options, split
 from seqloom.train.interrupt import Interrupts
 
+LONG = 100
+"""So many characters are shown of a value that is no text."""
 MOST_METRICS = 2
 """A field with more suitable metrics is judged by its first alone while it trains, as they take time."""
 
@@ -58,8 +60,14 @@ class Judge:
         values = {name: metric.score(answers) for name, metric in self.metrics.items()}
         shown = Random(update).randrange(len(self.examples))  # another one every time
         example = self.examples[shown]
-        source, answer, target = map(str, (example["source"], answers.hypotheses[shown], example["target"]))
-        return Judgement(values, answers.truncated_count, (source, answer, target))
+        sample = _shown(example["source"]), _shown(answers.hypotheses[shown]), _shown(example["target"])
+        return Judgement(values, answers.truncated_count, sample)
+
+
+def _shown(value: Any) -> str:
+    """A value for people: texts whole, the beginning of anything else."""
+    text = str(value)
+    return text if isinstance(value, str) or len(text) <= LONG else f"{text[:LONG]}…"
 
 
 def judge_for(examples: Sequence[Example], fields: Fields, decides: Spec, also: Sequence[str]) -> Judge:

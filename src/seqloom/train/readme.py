@@ -12,6 +12,7 @@ from seqloom import __version__
 from seqloom.config import Config
 from seqloom.data.fields import Fields, Text
 from seqloom.data.prepare import Prepared
+from seqloom.decode.rollout import rolls_out
 from seqloom.registry import split
 from seqloom.train.compile import left_out
 from seqloom.train.folder import Lines, RunFolder
@@ -43,19 +44,25 @@ A model trained by seqloom {__version__}:
 
 ## On dev
 
-{_final(final, config)}
+{_final(final, "rollout" if rolls_out(network) else split("search", config.search)[0])}
 
 {_course(folder, config)}
 
 ## To use it
 
-    seqloom predict {name} < input > output
+    seqloom predict {name} {"--input input.jsonl" if config.data.fields else "< input"} > output
     seqloom evaluate {name} {_test(config)}
 
     import seqloom
     model = seqloom.load("{name}")
-    model.predict("…")
+    model.predict({_asked(prepared.fields)})
 """
+
+
+def _asked(fields: Fields) -> str:
+    """What to predict from, in Python."""
+    inputs = [name for name in fields if name != "target"]
+    return '"…"' if inputs == ["source"] else json.dumps(dict.fromkeys(inputs, "…"), ensure_ascii=False)
 
 
 def _test(config: Config) -> str:
@@ -109,10 +116,9 @@ def _parts(config: Config) -> str:
     return "; ".join(words).capitalize()
 
 
-def _final(final: Mapping[str, Mapping[str, Any]] | None, config: Config) -> str:
+def _final(final: Mapping[str, Mapping[str, Any]] | None, search: str) -> str:
     if final is None:
         return "The run was stopped before its end; the best weights so far are in `model.safetensors`."
-    search = config.search if isinstance(config.search, str) else config.search["name"]
     rows = [f"| metric | value (search: {search}) |", "|---|---|"]
     rows += [f"| {name} | {found['value']:.2f} |" for name, found in final.items()]
     return "\n".join([*rows, "", *(f"- `{found['signature']}`" for found in final.values())])
