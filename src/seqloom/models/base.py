@@ -82,7 +82,7 @@ class Autoregressive(nn.Module):
 
     def next_log_probs(self, last: Tensor, state: DecoderState, memory: Memory, *, probe: Probe = silent) -> NextStep:
         """The log-probabilities of what follows ``last``, one row per beam."""
-        output = self._categorical
+        output = self._categorical  # asked first: tokens can't be fed to another
         decoded = self.step(last, state, memory, probe=probe)
         return NextStep(output.log_probs(decoded, memory), decoded.attention, decoded.state)
 
