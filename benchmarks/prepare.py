@@ -127,10 +127,8 @@ def train(folder: str, pairs: int) -> Figures:
 
     torch.manual_seed(0)
     prepared = Prepared.open(Path(folder) / "corpus")
-    corpus, tokenizers = prepared.train, prepared.tokenizers
-    model = build_model(
-        "bahdanau", sizes={"source": len(tokenizers.source), "target": len(tokenizers.target)}, size=256
-    ).train()
+    corpus, sizes = prepared.train, {name: field.size for name, field in prepared.fields.items()}
+    model = build_model("bahdanau", sizes=sizes, size=256).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
     plan = Bucketed(corpus, BatchSize(tokens=TOKENS), 1).plan(0)
     with Prefetch(corpus.batch(indices) for indices in plan[: STEPS + 1]) as batches:

@@ -7,9 +7,8 @@ from typing import Any, overload
 
 from seqloom.config import Config, make_config
 from seqloom.data.examples import Example, Examples
-from seqloom.data.fields import Text
+from seqloom.data.fields import Fields, Text
 from seqloom.data.readers import examples_of
-from seqloom.data.tokenizers import Tokenizers
 from seqloom.decode import Search
 from seqloom.decode.ensemble import Ensemble
 from seqloom.errors import InputError, OptionError, SeqloomError, unknown
@@ -28,18 +27,21 @@ from seqloom.train.start import load_network, train
 
 Folder = str | Path
 Pairs = Iterable[tuple[str, str]] | Iterable[Example]
+Inputs = Mapping[str, Any]
 Data = Folder | Iterable[Folder] | Examples | Pairs
 
 
 class Model:
     """A trained model.
 
-    config: how it was made. tokenizers: of both sides. network: the torch module.
+    An example to predict is a source, or a mapping with a value for every input: ``{"source": …, "tags": …}``.
+
+    config: how it was made. fields: what its inputs and its target are. network: the torch module.
     """
 
-    def __init__(self, config: Config, tokenizers: Tokenizers, predictor: Predictor) -> None:
+    def __init__(self, config: Config, fields: Fields, predictor: Predictor) -> None:
         self.config = config
-        self.tokenizers = tokenizers
+        self.fields = fields
         self.predictor = predictor
 
     @property
@@ -50,15 +52,17 @@ class Model:
     @overload
     def predict(self, sources: str, *, search: Spec | None = None, **options: Any) -> str: ...
     @overload
-    def predict(self, sources: Iterable[str], *, search: Spec | None = None, **options: Any) -> list[str]: ...
-    def predict(self, sources: str | Iterable[str], *, search: Spec | None = None, **options: Any) -> str | list[str]:
-        """The best answer to a source, or to each of several.
+    def predict(self, sources: Inputs, *, search: Spec | None = None, **options: Any) -> Any: ...
+    @overload
+    def predict(self, sources: Iterable[Any], *, search: Spec | None = None, **options: Any) -> list[Any]: ...
+    def predict(self, sources: str | Inputs | Iterable[Any], *, search: Spec | None = None, **options: Any) -> Any:
+        """The best answer to an example, or to each of several: a value of the target's field.
 
         search: how it is found, by name or with options; by default as the run's configuration says.
         options: of the search, for example ``width=10``, and constraints: ``prefix``, ``forbid``, ``require``,
             ``no_repeat``, ``repetition_penalty``, ``grammar``.
         """
-        if isinstance(sources, str):
+        if isinstance(sources, str | Mapping):
             return self.predict([sources], search=search, **options)[0]
         how, constraints = self.asked(search, options)
         found = self.predictor.answers(list(sources), how, constraints=constraints, weights=False)
@@ -66,25 +70,30 @@ class Model:
 
     @overload
     def answers(
-        self, sources: str, *, search: Spec | None = None, weights: bool = True, **options: Any
+        self, sources: str | Inputs, *, search: Spec | None = None, weights: bool = True, **options: Any
     ) -> list[Answer]: ...
     @overload
     def answers(
-        self, sources: Iterable[str], *, search: Spec | None = None, weights: bool = True, **options: Any
+        self, sources: Iterable[Any], *, search: Spec | None = None, weights: bool = True, **options: Any
     ) -> list[list[Answer]]: ...
     def answers(
-        self, sources: str | Iterable[str], *, search: Spec | None = None, weights: bool = True, **options: Any
+        self,
+        sources: str | Inputs | Iterable[Any],
+        *,
+        search: Spec | None = None,
+        weights: bool = True,
+        **options: Any,
     ) -> list[Answer] | list[list[Answer]]:
-        """All answers to a source, or to each of several, best first.
+        """All answers to an example, or to each of several, best first.
 
         Each with tokens, log-probabilities and (``weights``) attention. search, options: as for ``predict``.
         """
-        if isinstance(sources, str):
+        if isinstance(sources, str | Mapping):
             return self.answers([sources], search=search, weights=weights, **options)[0]
         how, constraints = self.asked(search, options)
         return self.predictor.answers(list(sources), how, constraints=constraints, weights=weights)
 
-    def trace(self, source: str, *, search: Spec | None = None, **options: Any) -> Trace:
+    def trace(self, source: str | Inputs, *, search: Spec | None = None, **options: Any) -> Trace:
         """One source through the model, everything recorded: activations, attention, the history of the beam.
 
         The results are those of ``answers`` with the same search and options.
@@ -93,14 +102,14 @@ class Model:
         return self.predictor.trace(source, how, constraints=constraints)
 
     @overload
-    def score(self, sources: str, targets: str) -> Score: ...  # type: ignore[overload-overlap]
+    def score(self, sources: str | Inputs, targets: str) -> Score: ...
     @overload
-    def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[Score]: ...
-    def score(self, sources: str | Iterable[str], targets: str | Iterable[str]) -> Score | list[Score]:
-        """The log-probability of a target given its source, or of each of several, in sum and by token."""
-        if isinstance(sources, str) and isinstance(targets, str):
+    def score(self, sources: Iterable[Any], targets: Iterable[Any]) -> list[Score]: ...
+    def score(self, sources: str | Inputs | Iterable[Any], targets: str | Iterable[Any]) -> Score | list[Score]:
+        """The log-probability of a target given its example, or of each of several, in sum and by token."""
+        if isinstance(sources, str | Mapping) and isinstance(targets, str):
             return self.predictor.scores([sources], [targets])[0]
-        if isinstance(sources, str) or isinstance(targets, str):
+        if isinstance(sources, str | Mapping) or isinstance(targets, str):
             raise InputError("a text and a list make no pairs: give two texts, or two lists")
         return self.predictor.scores(list(sources), list(targets))
 
@@ -108,12 +117,11 @@ class Model:
         self, data: Data | None = None, *, task: Spec | None = None, search: Spec | None = None, **options: Any
     ) -> Answers:
         """The model's answers to data with references, or to a task's test set: what metrics are computed from."""
-        examples = test_examples(data, task)
+        examples = test_examples(data, task, self.fields)
         if not examples:
             raise InputError("there is nothing to evaluate on: the data holds no pair")
-        references = [(e.target, *e.references) for e in examples]
         how, constraints = self.asked(search, options)
-        answers = self.predictor.judged([e.source for e in examples], references, how, constraints=constraints)
+        answers = self.predictor.judged(examples, how, constraints=constraints)
         assert answers is not None
         return answers
 
@@ -146,9 +154,9 @@ class Model:
         **options: Any,
     ) -> Comparison:
         """This model against another on the same data, with a paired test of significance; task: as in evaluate."""
-        examples = test_examples(data, task)  # once: it may be a pipe
-        judged = self.metrics(metrics, [example.target for example in examples], other, task=task)
-        if not self.tokenizers.target.same_tokens(other.tokenizers.target):
+        examples = test_examples(data, task, self.fields)  # once: it may be a pipe
+        judged = self.metrics(metrics, [example["target"] for example in examples], other, task=task)
+        if not self.fields["target"].same(other.fields["target"]):
             counting = [metric.name for metric in judged if metric.needs == "model"]
             if metrics is not None and counting:
                 raise OptionError(
@@ -162,17 +170,18 @@ class Model:
     def metrics(
         self,
         specs: Sequence[Spec] | None,
-        references: Sequence[str],
+        references: Sequence[Any],
         *others: "Model",
         task: Spec | None = None,
     ) -> list[Metric]:
         """Metrics by name; by default the task's, and those that fit the references and the targets of all models."""
-        targets = [model.tokenizers.target for model in (self, *others)]
-        usual = [name for target in targets for name in Text.of(target).metrics(references)]
-        asked_of_models = ["token_accuracy", "perplexity"]
-        if not all(model.predictor.scores_targets for model in (self, *others)):
-            asked_of_models = []
-        names = dict.fromkeys([*usual, "exact", *asked_of_models])
+        targets = [model.fields["target"] for model in (self, *others)]
+        usual = [name for target in targets for name in target.metrics(references)]
+        if all(isinstance(target, Text) for target in targets):
+            usual.append("exact")
+        if all(model.predictor.scores_targets for model in (self, *others)):
+            usual += ["token_accuracy", "perplexity"]
+        names = dict.fromkeys(usual)
         by_task = [] if task is None else [find("task", split("task", task)[0]).metric]  # type: ignore[attr-defined]
         names = {name: None for name in names if name not in [split("metric", spec)[0] for spec in by_task]}
         return [build("metric", spec) for spec in specs or [*by_task, *(fitting(name, *targets) for name in names)]]
@@ -183,6 +192,11 @@ class Model:
         options: of both, by name.
         """
         name, given = split("search", self.config.search if search is None else search)
+        if self.predictor.rolls_out:
+            if search is not None:
+                raise OptionError("this model writes values that are not tokens: there is nothing to search")
+            name = "greedy"  # whose options are lengths, and these count
+            given = {option: value for option, value in given.items() if option in options_of(find("search", name))}
         if "name" in options:
             raise OptionError("search is chosen by search=…, not by name=…")
         constraints = {option: value for option, value in options.items() if option in options_of(Constraints)}
@@ -233,18 +247,20 @@ def load(
             raise OptionError(f"average={average!r} is for an ensemble, and {folders[0]} is one run: name several")
         return first
     for name, model in zip(folders, models, strict=True):
-        if not model.tokenizers.target.same_tokens(first.tokenizers.target):
+        if not model.fields["target"].same(first.fields["target"]):
             raise OptionError(
                 f"{folders[0]} and {name} write different tokens, so they make no ensemble: train them on the same "
                 f"pairs, or on one prepared corpus (seqloom prepare)"
             )
+    if any(model.predictor.rolls_out for model in models):
+        raise OptionError("an ensemble averages probabilities of tokens, and these models write none: name one run")
     if not all(model.predictor.scores_targets for model in models):
         raise OptionError(f"engine {engine!r} searches by itself, with one run: use another for an ensemble")
     options = check("an ensemble", Ensemble, {} if average is None else {"average": average})
     ensemble = Ensemble([model.network for model in models], **options)
-    readers = [model.tokenizers.source for model in models]
-    alike = all(reader.same_tokens(readers[0]) for reader in readers)
-    return Model(first.config, first.tokenizers, Predictor(ensemble, first.tokenizers, () if alike else readers))
+    readers = [model.fields for model in models]
+    alike = all(reader.same(first.fields) for reader in readers)
+    return Model(first.config, first.fields, Predictor(ensemble, first.fields, () if alike else readers))
 
 
 def _load(folder: Folder, device: str, engine: str | None) -> Model:
@@ -252,17 +268,17 @@ def _load(folder: Folder, device: str, engine: str | None) -> Model:
     config = run.read_config()
     if not run.weights.exists():
         raise OptionError(f"{folder} has no weights yet: train it to an end, or stop it by Ctrl-C")
-    tokenizers = Tokenizers.load(run.tokenizer)
+    fields = Fields.load(run.path)
     if engine is not None:
         from seqloom.export import load_engine
 
         if device not in ("auto", "cpu"):
             raise OptionError(f"engine {engine!r} computes on the CPU, not on {device}")
-        return Model(config, tokenizers, Predictor(load_engine(run.path, engine), tokenizers))
-    sizes = {"source": len(tokenizers.source), "target": len(tokenizers.target)}
+        return Model(config, fields, Predictor(load_engine(run.path, engine), fields))
+    sizes = {name: field.size for name, field in fields.items()}
     network = load_network(run, config, sizes).to(device_named(device))
     for_few_rows(network.decoder, network.output)
-    return Model(config, tokenizers, Predictor(network, tokenizers))
+    return Model(config, fields, Predictor(network, fields))
 
 
 def fit(
@@ -309,8 +325,8 @@ def fit(
         display.close()
 
 
-def test_examples(data: Data | None, task: Spec | None) -> list[Example]:
+def test_examples(data: Data | None, task: Spec | None, fields: Fields) -> list[Example]:
     """The examples to evaluate on: some data, or the test set of a task."""
     if (data is None) == (task is None):
         raise OptionError("give either data or a task to evaluate on")
-    return list(examples_of(build("task", task).test if task is not None else data).read())
+    return list(examples_of(build("task", task).test if task is not None else data, fields=fields).read())

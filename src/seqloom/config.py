@@ -57,6 +57,9 @@ class DataConfig(Section):
     source: PartSpec | None = option(None, "the tokenizer of the source (seqloom parts tokenizer)")
     target: PartSpec | None = option(None, "the tokenizer of the target")
     shared: bool = option(False, "one tokenizer, trained on both sides")
+    fields: dict[str, PartSpec] = option(
+        {}, "further fields, or other kinds of source and target: {tags: {name: text, …}} (seqloom parts field)"
+    )
 
     @field_validator("columns", mode="before")
     @classmethod

@@ -14,9 +14,9 @@ import torch
 
 import seqloom.data.lines
 from seqloom.data.examples import Example
+from seqloom.data.fields import Fields, text_specs
 from seqloom.data.prepare import Prepared, prepare
 from seqloom.data.readers import Files
-from seqloom.data.tokenizers import train_tokenizers
 from seqloom.errors import InputError, OptionError
 from tests.train.small import PAIRS as WORDS
 
@@ -26,10 +26,9 @@ OPTIONS = {"source": "symbols", "target": "symbols", "max_length": 8}
 
 
 def texts(prepared, corpus):
-    tokenizers = prepared.tokenizers
+    source, target = prepared.fields["source"], prepared.fields["target"]
     return [
-        (tokenizers.source.decode(corpus.row("source", i)), tokenizers.target.decode(corpus.row("target", i)))
-        for i in range(len(corpus))
+        (source.decode(corpus.row("source", i)), target.decode(corpus.row("target", i))) for i in range(len(corpus))
     ]
 
 
@@ -68,9 +67,9 @@ def test_the_folder_holds_what_the_files_held(tmp_path, tsv):
         assert one.facts["dev"]["longest_source"] == 10
     assert "train: encoding" in {what for what, _ in seen}
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
-        "corpus.json", "dev.arrow", "tokenizer.json", "train.arrow",
+        "corpus.json", "dev.arrow", "fields.json", "train.arrow",
     ]  # fmt: skip
-    assert prepared.tokenizers.source.encode(["new"]) == [[3]], "tokenizers are trained on the training data only"
+    assert prepared.fields["source"].tokenizer.encode(["new"]) == [[3]], "fields are fitted on the training data only"
 
 
 @pytest.mark.parametrize("given", [list, iter, lambda pairs: [Example(*pair) for pair in pairs]])
@@ -122,9 +121,9 @@ def test_an_error_in_standard_input_names_its_line(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_tokenizers_that_are_given_are_used(tmp_path, tsv):
-    tokenizers = train_tokenizers(lambda: [Example("a q", "x q")], "symbols", "symbols")
-    prepared = prepare(tmp_path / "out", Files.of(str(tsv)), tokenizers=tokenizers, max_length=8)
+def test_fields_that_are_given_are_used(tmp_path, tsv):
+    fields = Fields(text_specs("symbols", "symbols")).fit(lambda: [Example("a q", "x q")])
+    prepared = prepare(tmp_path / "out", Files.of(str(tsv)), fields=fields, max_length=8)
     assert texts(prepared, prepared.train)[0] == ("a � �", "x �")
 
 
@@ -199,7 +198,7 @@ def test_a_corpus_of_version_1_still_opens(tmp_path):
     """A run of seqloom 0.1 has one, and can go on: what it holds is what the same pairs give today."""
     old = Prepared.open(Path(__file__).parent / "version_1")
     new = prepare(tmp_path / "out", WORDS[:80], WORDS[80:], source="character", target="character")
-    assert old.tokenizers.source.same_tokens(new.tokenizers.source)
+    assert old.fields.same(new.fields)
     assert old.facts["version"] < new.facts["version"]
     for before, after in ((old.train, new.train), (old.dev, new.dev)):
         assert {side: after.lengths[side].tolist() for side in after.lengths} == {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from seqloom.batch import END, PAD, START, UNKNOWN
 from seqloom.data.examples import Example
-from seqloom.data.tokenizers import Tokenizers, train_tokenizers
+from seqloom.data.fields import Fields, text_specs
 from seqloom.errors import InputError, OptionError, SeqloomError
 from seqloom.registry import build, parts
 
@@ -182,10 +182,9 @@ def test_training_again_gives_the_same_file(kind, tmp_path):
     examples = [Example(" ".join(words[i::7]), " ".join(words[i::5])) for i in range(20)]
     options = {"size": 150} if kind in ("bpe", "unigram") else {}
     files = []
-    for n in range(3):
-        path = tmp_path / f"{n}.json"
-        train_tokenizers(lambda: examples, {"name": kind, **options}, kind).save(path)
-        files.append(path.read_bytes())
+    for _ in range(3):
+        Fields(text_specs({"name": kind, **options}, kind)).fit(lambda: examples).save(tmp_path)
+        files.append((tmp_path / "fields.json").read_bytes())
     assert files[0] == files[1] == files[2]
 
 
@@ -193,50 +192,63 @@ def test_training_again_gives_the_same_file(kind, tmp_path):
 @pytest.mark.parametrize("shared", [True, False])
 def test_saved_and_loaded_is_the_same(kind, shared, tmp_path):
     examples = [Example(text, text[::-1]) for text in TEXTS]
-    before = train_tokenizers(lambda: iter(examples), kind, kind, shared=shared)
-    before.save(tmp_path / "tokenizer.json")
-    after = Tokenizers.load(tmp_path / "tokenizer.json")
+    before = Fields(text_specs(kind, kind), shared=shared).fit(lambda: iter(examples))
+    before.save(tmp_path)
+    after = Fields.load(tmp_path)
     assert after.shared is shared
-    assert (after.source is after.target) is shared
+    assert after.same(before)
     for side in ("source", "target"):
-        one, other = getattr(before, side), getattr(after, side)
+        one, other = before[side].tokenizer, after[side].tokenizer
         ids = one.encode(TEXTS)
         assert other.encode(TEXTS) == ids
         assert [other.decode(row) for row in ids] == [one.decode(row) for row in ids]
         assert [other.tokens(row) for row in ids] == [one.tokens(row) for row in ids]
         assert (len(other), other.spec) == (len(one), one.spec)
         assert build("tokenizer", other.spec).spec == one.spec
-    assert [p.name for p in tmp_path.iterdir()] == ["tokenizer.json"]
+    assert [p.name for p in tmp_path.iterdir()] == ["fields.json"]
 
 
 def test_a_shared_tokenizer_knows_both_sides():
     pair = [Example("a b", "c d")]
-    one = train_tokenizers(lambda: pair, "symbols", "symbols", shared=True).source
-    assert UNKNOWN not in one.encode(["a b c d"])[0]
-    two = train_tokenizers(lambda: pair, "symbols", "symbols")
-    assert two.source.encode(["c"]) == two.target.encode(["a"]) == [[UNKNOWN]]
+    one = Fields(text_specs("symbols", "symbols"), shared=True).fit(lambda: pair)
+    assert all(UNKNOWN not in field.tokenizer.encode(["a b c d"])[0] for field in one.values())
+    two = Fields(text_specs("symbols", "symbols")).fit(lambda: pair)
+    assert two["source"].tokenizer.encode(["c"]) == two["target"].tokenizer.encode(["a"]) == [[UNKNOWN]]
     with pytest.raises(OptionError, match="shared"):
-        train_tokenizers(lambda: pair, "symbols", "word", shared=True)
+        Fields(text_specs("symbols", "word"), shared=True)
 
 
 def test_a_damaged_or_foreign_file_is_named(tmp_path):
-    path = tmp_path / "tokenizer.json"
-    train_tokenizers(lambda: [Example("a", "b")], "word", "word").save(path)
+    path = tmp_path / "fields.json"
+    Fields(text_specs("word", "word")).fit(lambda: [Example("a", "b")]).save(tmp_path)
     good = path.read_text(encoding="utf-8")
-    with pytest.raises(InputError, match=r"other\.json can't be read"):
-        Tokenizers.load(tmp_path / "other.json")
+    with pytest.raises(InputError, match=r"fields\.json can't be read"):
+        Fields.load(tmp_path / "other")
     data = json.loads(good)
-    foreign = json.dumps(data["source"]["trained"])
+    states = data["states"]
     for bad, said in (
         (good[: len(good) // 2], "damaged"),
-        (foreign, "no tokenizers of seqloom"),
+        (json.dumps(states["source"]["trained"]), "no seqloom fields"),
         (json.dumps({**data, "version": 99}), "version 99"),
-        (json.dumps({**data, "source": {**data["source"], "trained": {}}}), "damaged"),
+        (json.dumps({**data, "states": {**states, "source": {**states["source"], "trained": {}}}}), "damaged"),
         (json.dumps({"format": data["format"], "version": data["version"]}), "damaged"),
     ):
         path.write_text(bad, encoding="utf-8")
         with pytest.raises(InputError, match=said):
-            Tokenizers.load(path)
+            Fields.load(tmp_path)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_tokenizers_of_older_versions_are_read(shared, tmp_path):
+    examples = [Example(text, text[::-1]) for text in TEXTS]
+    fields = Fields(text_specs("bpe", "bpe"), shared=shared).fit(lambda: examples)
+    source, target = (fields[side].tokenizer.to_json() for side in ("source", "target"))
+    old = {"format": "seqloom tokenizers", "version": 1, "source": source, "target": None if shared else target}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(old), encoding="utf-8")
+    loaded = Fields.load(tmp_path)
+    assert loaded.same(fields)
+    assert (loaded.shared, loaded.limits) == (shared, None)
+    assert [field.end for field in loaded.values()] == [False, True]
 
 
 def test_what_is_no_text_is_named():

@@ -6,8 +6,8 @@ import pytest
 
 from seqloom.config import make_config
 from seqloom.data.examples import Example
+from seqloom.data.fields import Fields, text_specs
 from seqloom.data.texts import Kind
-from seqloom.data.tokenizers import train_tokenizers
 from seqloom.errors import OptionError, SeqloomError
 from seqloom.train.defaults import TABLE, choose, choose_tokenizers, choose_updates
 from tests.train.small import trained
@@ -47,9 +47,10 @@ def test_letters_of_a_source_are_taken_apart_and_those_of_a_target_are_not():
     config = make_config({})
     pairs = [Example("한국", "é"), Example("국어", "ü")]
     choose_tokenizers(config, pairs)
-    tokenizers = train_tokenizers(lambda: pairs, config.data.source, config.data.target)
-    assert tokenizers.source.tokens(tokenizers.source.encode(["국한"])[0]) == list(normalize("NFD", "국한"))
-    assert tokenizers.target.tokens(tokenizers.target.encode(["é"])[0]) == ["é"]
+    fields = Fields(text_specs(config.data.source, config.data.target)).fit(lambda: pairs)
+    source, target = (fields[side].tokenizer for side in ("source", "target"))
+    assert source.tokens(source.encode(["국한"])[0]) == list(normalize("NFD", "국한"))
+    assert target.tokens(target.encode(["é"])[0]) == ["é"]
 
 
 def test_what_is_given_stays():

@@ -36,7 +36,7 @@ def run(tmp_path_factory):
 def test_a_run_is_a_folder(run):
     folder, _ = run
     names = {path.name for path in folder.path.iterdir()}
-    expected = {"config.yaml", "tokenizer.json", "model.safetensors", "metrics.jsonl", "timing.jsonl", "README.md"}
+    expected = {"config.yaml", "fields.json", "model.safetensors", "metrics.jsonl", "timing.jsonl", "README.md"}
     assert names == expected | {"checkpoints", "data"}
     assert folder.finished
 

@@ -41,7 +41,7 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(whole, tmp_path):
     folder = tmp_path / "run"
     codes = [run(folder, *moment) for moment in MOMENTS]
     assert codes == [-signal.SIGKILL] * (len(MOMENTS) - 1) + [0]
-    for name in ("model.safetensors", "metrics.jsonl", "tokenizer.json"):
+    for name in ("model.safetensors", "metrics.jsonl", "fields.json"):
         assert (folder / name).read_bytes() == (whole / name).read_bytes(), name
     kept = [sorted(p.name for p in (f / "checkpoints").glob("[0-9]*.safetensors")) for f in (folder, whole)]
     assert kept[0] == kept[1]

@@ -34,14 +34,11 @@ def test_targets_as_long_as_those_of_the_training_data_can_be_written(run):
 def test_runs_that_know_no_lengths_keep_the_rule_they_were_trained_with(run, tmp_path):
     folder, _ = run
     model = seqloom.load(folder.path)
-    data = json.loads(folder.tokenizer.read_text(encoding="utf-8"))
-    assert data["limits"] == {"source": 3, "target": 36, "ratio": 12.0}
-    del data["limits"]
-    old = tmp_path / "tokenizer.json"
-    old.write_text(json.dumps(data), encoding="utf-8")
-    tokenizers = type(model.tokenizers).load(old)
-    assert tokenizers.limits is None
-    assert seqloom.predictor.Predictor(model.network, tokenizers).limits is None
+    assert model.fields.limits == {"source": 3, "target": 36, "ratio": 12.0}
+    states = {side: field.tokenizer.to_json() for side, field in model.fields.items()}
+    old = {"format": "seqloom tokenizers", "version": 1, **states}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(old), encoding="utf-8")
+    assert seqloom.predictor.Predictor(model.network, type(model.fields).load(tmp_path)).limits is None
 
 
 def test_truncated_outputs_are_reported(run):

@@ -95,7 +95,7 @@ def section_lines(values: dict[str, Any], section: "type[Section]", depth: int) 
     lines: list[str] = []
     for key, value in values.items():
         description = section.model_fields[key].description or ""
-        if isinstance(value, dict):
+        if isinstance(value, dict) and "name" in value:
             kind = "tokenizer" if key in ("source", "target") else key
             lines += [
                 "  " * depth + f"{key}:  # {description}",
@@ -112,7 +112,7 @@ def line(key: str, value: Any, comment: str, depth: int) -> list[str]:
 
     from seqloom.config import to_yaml
 
-    if isinstance(value, list):
+    if isinstance(value, list | dict):
         shown = to_yaml(value, on_one_line=True).strip()
     else:
         shown = "null" if value is None else to_yaml({"v": value}).removeprefix("v:").strip()

@@ -84,7 +84,6 @@ def evaluate(
         raise OptionError("say what to evaluate on: --data FILE…, or --task TASK")
     if task is not None and (form or columns or header):
         raise OptionError("--format, --columns and --header are options of --data: leave them out with --task")
-    files = data_files(data, form, columns, header) if data else None
     constraints = constraints_given(prefix, forbid, require, no_repeat, repetition_penalty, grammar)
     of_search = search_options(context) | constraints
 
@@ -92,6 +91,7 @@ def evaluate(
         return load(side, average=average if len(side) > 1 else None, device=device, engine=engine)
 
     model, other = loaded(runs), None if against is None else loaded(against)
+    files = data_files(data, form, columns, header, fields=model.fields) if data else None
     metrics = [parsed(text) for text in metric] if metric else None
     options: dict[str, Any] = {"metrics": metrics, "search": None if search is None else parsed(search), **of_search}
     options["task"] = None if task is None else parsed(task)

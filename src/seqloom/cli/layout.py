@@ -49,7 +49,8 @@ class Layout:
             yield self._json(request, answers)
             return
         for answer in answers if several else answers[:1]:
-            fields = [answer.text.replace("\n", " ")]
+            text = answer.text if isinstance(answer.text, str) else json.dumps(answer.text, ensure_ascii=False)
+            fields = [text.replace("\n", " ")]
             if self.align:
                 fields.append(self._alignment(answer))
             if self.scores or several:

@@ -1,5 +1,6 @@
 """Options that several commands have."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,11 +79,13 @@ def constraints_given(
     return {name: value for name, value in locals().items() if value is not None}
 
 
-def data_files(data: list[str], form: str | None, columns: str | None, header: bool) -> "Files":
-    """The files of --data."""
+def data_files(
+    data: list[str], form: str | None, columns: str | None, header: bool, *, fields: Iterable[str]
+) -> "Files":
+    """The files of --data; fields: what a model reads from them."""
     from seqloom.data.readers import Files
 
-    return Files.of(data, format=form, columns=columns_given(columns), header=header)
+    return Files.of(data, format=form, columns=columns_given(columns), header=header, fields=fields)
 
 
 def data_given(

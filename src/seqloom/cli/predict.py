@@ -28,7 +28,9 @@ def predict(
     input: Annotated[str, typer.Option(help="One source a line; -: standard input.")] = "-",  # noqa: A002
     form: Annotated[
         str | None,
-        typer.Option("--format", help="lines, or jsonl: {source, prefix, require} a line. Else by --input's name."),
+        typer.Option(
+            "--format", help="lines, or jsonl: {source, prefix, require, further inputs}. Else by --input's name."
+        ),
     ] = None,
     search: Search = None,
     n_best: Annotated[int | None, typer.Option(help="How many answers to each source, with their values.")] = None,
@@ -74,9 +76,9 @@ def predict(
             of_each["prefix"] = [prefix or "" if r.prefix is None else r.prefix for r in group]
         if any(request.require is not None for request in group):
             of_each["require"] = [require or [] if r.require is None else r.require for r in group]
-        sources = [request.source for request in group]
+        examples = [request.example for request in group]
         try:
-            found = model.answers(sources, search=chosen, weights=layout.needs_weights, **options | of_each)
+            found = model.answers(examples, search=chosen, weights=layout.needs_weights, **options | of_each)
         except SentenceError as error:
             if error.sentence is None:
                 raise

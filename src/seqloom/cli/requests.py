@@ -21,16 +21,23 @@ KEYS = ("source", "prefix", "require")
 
 @dataclass(frozen=True)
 class Request:
-    """One source; prefix, require: its own constraints; more: whatever else its line of JSON holds.
+    """One source; prefix, require: its own constraints.
+
+    more: whatever else its line of JSON holds, such as further inputs.
 
     place: where it stands, for errors.
     """
 
-    source: str
+    source: Any
     prefix: str | None = None
     require: Sequence[str] | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
     place: str = ""
+
+    @property
+    def example(self) -> dict[str, Any]:
+        """What the model is asked."""
+        return {**self.more, "source": self.source}
 
 
 def read_requests(path: str, form: str | None) -> Iterator[Request]:
@@ -56,7 +63,7 @@ def request(line: str, place: str) -> Request:
         record = json.loads(line)
     except ValueError as error:
         raise InputError(f"{place}: not JSON: {error}; JSONL has one object a line") from None
-    if not isinstance(record, dict) or not isinstance(record.get("source"), str):
+    if not isinstance(record, dict) or not isinstance(record.get("source"), str | list):
         raise InputError(f'{place}: not a JSON object with a text as its source, like {{"source": "…"}}')
     more = {key: value for key, value in record.items() if key not in KEYS}
     for key in more:  # anything may stand beside a source, but hardly by a slip of the pen
@@ -68,7 +75,8 @@ def request(line: str, place: str) -> Request:
     if require is not None and not (isinstance(require, list) and all(isinstance(text, str) for text in require)):
         raise InputError(f'{place}: require is {require!r}, not a list of texts like ["one", "and another"]')
     for text in (record["source"], prefix or "", *(require or ())):
-        check_characters(text, place)
+        if isinstance(text, str):
+            check_characters(text, place)
     return Request(record["source"], prefix, require, more, place)
 
 

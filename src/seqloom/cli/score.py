@@ -39,12 +39,10 @@ def score(
     """Print the log-probability of every target given its source, a line for a pair, END included."""
     from seqloom.api import load
 
-    examples = data_files(data, form, columns, header).read(empty="refuse")
     model = load(runs, average=average, device=device, engine=engine)
+    examples = data_files(data, form, columns, header, fields=model.fields).read(empty="refuse")
     while group := list(islice(examples, TOGETHER)):
-        for example, found in zip(
-            group, model.score([e.source for e in group], [e.target for e in group]), strict=True
-        ):
-            facts = {"source": example.source, "target": example.target, **found.to_json()}
+        for example, found in zip(group, model.score(group, [e["target"] for e in group]), strict=True):
+            facts = {**{name: example[name] for name in model.fields}, **found.to_json()}
             sys.stdout.write((json.dumps(facts, ensure_ascii=False) if as_json else f"{found.log_prob:.4f}") + "\n")
         sys.stdout.flush()

@@ -15,7 +15,7 @@ SURROGATE = re.compile(r"[\ud800-\udfff]")
 class Example(dict[str, Any]):
     """One example as read: values by column name. ``references`` are further right answers, if there are any."""
 
-    def __init__(self, source: str, target: str, references: Iterable[str] = (), **further: Any) -> None:
+    def __init__(self, source: Any, target: Any, references: Iterable[Any] = (), **further: Any) -> None:
         super().__init__(source=source, target=target, **further)
         if references := tuple(references):
             self["references"] = references
@@ -31,7 +31,7 @@ class Example(dict[str, Any]):
         return str(self["target"])
 
     @property
-    def references(self) -> tuple[str, ...]:
+    def references(self) -> tuple[Any, ...]:
         """Further right answers."""
         return tuple(self.get("references", ()))
 
@@ -113,18 +113,32 @@ class Pairs:
 def checked(rows: Iterable[Row], *, empty: Empty, skipped: Skipped | None) -> Iterator[Example]:
     """Rows as examples: lists of right answers taken apart, those with an empty side skipped or refused."""
     for place, values in rows:
-        (source, *more), (target, *others) = (texts(values[side], place, side) or [""] for side in SIDES)
+        (source, *more), (target, *others) = (_each(values[side], place, side) or [""] for side in SIDES)
         if more:
             raise InputError(f"{place('source')}: the source is a list; only targets can have several right answers")
-        side = None if source.strip() and target.strip() else "target" if source.strip() else "source"
+        side = "source" if is_blank(source) else "target" if is_blank(target) else None
         if side is None:
-            references = (text for text in (*others, *texts(values.get("references"), place, "references")))
+            given = values.get("references")
+            references = (*others, *(texts(given, place, "references") if isinstance(target, str) else given or ()))
             further = {name: value for name, value in values.items() if name not in (*SIDES, "references")}
-            yield Example(source, target, (text for text in references if text.strip()), **further)
+            yield Example(source, target, (one for one in references if not is_blank(one)), **further)
         elif empty == "refuse":
             raise InputError(f"{place(side)}: the {side} is empty; mend it, or let empty pairs be skipped")
         elif skipped is not None:
             skipped["empty"] += 1
+
+
+def is_blank(value: Any) -> bool:
+    """Whether a value has nothing in it."""
+    return not (value.strip() if isinstance(value, str) else value)
+
+
+def _each(value: Any, place: Callable[[str], str], column: str) -> list[Any]:
+    """The values of a column: an array of numbers is one, a list of texts is several."""
+    leaf = value
+    while isinstance(leaf, list | tuple) and leaf:
+        leaf = leaf[0]
+    return [value] if leaf is not value and isinstance(leaf, int | float) else texts(value, place, column)
 
 
 def texts(value: Any, place: Callable[[str], str], column: str) -> list[str]:

@@ -1,16 +1,16 @@
-"""A corpus compiled once: tokenizers trained, texts encoded, everything in one folder that training maps.
+"""A corpus compiled once: fields fitted, examples encoded, everything in one folder that training maps.
 
-tokenizer.json   the tokenizers of both sides
-train.arrow      the training pairs as ids
-dev.arrow        the dev pairs as ids, with their texts
-corpus.json      facts: files, counts, digests, what was skipped and why
+fields.json   the fields as they were fitted; their arrays are in fields.safetensors
+train.arrow   the training examples as numbers
+dev.arrow     the dev examples as numbers and as they were read
+corpus.json   facts: files, counts, digests, what was skipped and why
 """
 
 import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -20,17 +20,16 @@ import numpy as np
 
 from seqloom.data.corpus import Corpus, CorpusWriter
 from seqloom.data.examples import Empty, Example, Examples, Skipped
-from seqloom.data.fields import Field, text_fields
+from seqloom.data.fields import Fields, text_specs
 from seqloom.data.lines import STDIN
 from seqloom.data.readers import examples_of
-from seqloom.data.tokenizers import Tokenizers, train_tokenizers
-from seqloom.errors import InputError, OptionError
+from seqloom.errors import InputError, OptionError, SentenceError
 from seqloom.files import new_folder
 from seqloom.registry import Spec
 
 FORMAT = "seqloom corpus"
-VERSION = 2
-READ = (1, VERSION)
+VERSION = 3
+READ = (1, 2, VERSION)
 """Versions that can still be read."""
 FACTS = "corpus.json"
 AT_ONCE = 1 << 13
@@ -44,15 +43,10 @@ class Prepared:
     """A folder that ``prepare`` made."""
 
     folder: Path
-    tokenizers: Tokenizers
+    fields: Fields
     train: Corpus
     dev: Corpus | None
     facts: dict[str, Any]
-
-    @property
-    def fields(self) -> dict[str, Field]:
-        """What the columns are, by name."""
-        return text_fields(self.tokenizers)
 
     @property
     def digest(self) -> str:
@@ -74,7 +68,7 @@ class Prepared:
             raise InputError(f"{home} was not prepared by this version of seqloom: prepare it again")
         dev = Corpus.open(home / "dev.arrow") if facts["dev"] is not None else None
         train = Corpus.open(home / "train.arrow")
-        return cls(home, Tokenizers.load(home / "tokenizer.json"), train, dev, facts)
+        return cls(home, Fields.load(home), train, dev, facts)
 
 
 def is_prepared(folder: Path) -> bool:
@@ -89,20 +83,22 @@ def prepare(
     *,
     source: Spec = "bpe",
     target: Spec = "bpe",
+    fields: Mapping[str, Spec] | Fields | None = None,
     shared: bool = False,
     max_length: int = 250,
     empty: Empty = "skip",
-    tokenizers: Tokenizers | None = None,
     progress: Progress | None = None,
 ) -> Prepared:
     """Compile a corpus into the folder ``out``, which is put in place whole, or not at all.
 
     train, dev: ``Examples``, paths of files, or pairs of texts. What can be read only once (standard input, an
         iterator) is first written to a temporary file, as it is needed twice.
-    source, target, shared: the tokenizers to train on the training data.
-    max_length: training pairs with more tokens on either side are skipped and counted; dev pairs are all kept.
+    source, target: the tokenizers of the text fields that ``fields`` does not name.
+    fields: further fields by name, and other kinds of source and target, to be fitted on the training data; or all
+        fields, as they were fitted elsewhere.
+    shared: one tokenizer for source and target.
+    max_length: training examples with more steps in any field are skipped and counted; dev examples are all kept.
     empty: whether pairs with an empty side are skipped and counted, or refused.
-    tokenizers: those to use, instead of training some.
     progress: called with what is being done and how many pairs it has been done to.
     """
     home = Path(out)
@@ -113,19 +109,18 @@ def prepare(
         raise OptionError(f"{home} is there and is no prepared corpus, so it is not overwritten: name another folder")
     with new_folder(home) as folder:
         training = _Data(train, empty, folder / "train.spool", progress)
-        if tokenizers is None:
-            tokenizers = train_tokenizers(lambda: training.examples("tokenizers"), source, target, shared=shared)
-        fields = text_fields(tokenizers)
-        compiled, limits = _compile(training, folder / "train.arrow", fields, max_length=max_length)
-        replace(tokenizers, limits=limits).save(folder / "tokenizer.json")
+        if not isinstance(fields, Fields):
+            fields = Fields({**text_specs(source, target), **(fields or {})}, shared=shared)
+            fields.fit(lambda: training.examples("tokenizers"))
+        compiled, fields.limits = _compile(training, folder / "train.arrow", fields, max_length=max_length)
+        fields.save(folder)
         facts: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
             "seqloom": version("seqloom"),
-            "source": tokenizers.source.spec,
-            "target": tokenizers.target.spec,
-            "shared": tokenizers.shared,
-            "vocabulary": {"source": len(tokenizers.source), "target": len(tokenizers.target)},
+            "fields": fields.specs,
+            "shared": fields.shared,
+            "sizes": {name: field.size for name, field in fields.items()},
             "max_length": max_length,
             "train": compiled,
             "dev": None,
@@ -201,7 +196,7 @@ class _Data:
 
 
 def _compile(
-    data: _Data, path: Path, fields: Mapping[str, Field], *, max_length: int | None = None, keep: bool = False
+    data: _Data, path: Path, fields: Fields, *, max_length: int | None = None, keep: bool = False
 ) -> tuple[dict[str, Any], dict[str, float]]:
     """Encode and write all examples; what is in the file, as facts, and how long targets are. Lengths do not count
     steps that mark the end.
@@ -209,13 +204,19 @@ def _compile(
     keep: the examples as read too.
     """
     facts = {"pairs": 0, **{f"{field}_tokens": 0 for field in fields}, **{f"longest_{field}": 0 for field in fields}}
-    ratio = 0.0
+    ratio, read = 0.0, 0
     stream = data.examples("encoding", count_skipped=True)
     columns = {name: (field.dtype, field.shape) for name, field in fields.items()}
     with CorpusWriter(path, columns, examples=keep) as writer:
         while chunk := list(islice(stream, AT_ONCE)):
             _check_columns(chunk[0], fields, data.name)
-            encoded = {name: field.encode([e[name] for e in chunk], chunk) for name, field in fields.items()}
+            try:
+                encoded = {name: fields.encode(name, chunk) for name in fields}
+            except SentenceError as error:
+                raise InputError(
+                    f"the {data.name} data, example {read + (error.sentence or 0)}: {error.problem}"
+                ) from None
+            read += len(chunk)
             lengths = np.array([[len(row) - fields[name].end_steps for row in encoded[name]] for name in fields])
             kept = []
             for n, steps in enumerate(lengths.T.tolist()):
@@ -243,7 +244,7 @@ def _compile(
     )
 
 
-def _check_columns(example: Example, fields: Mapping[str, Field], name: str) -> None:
+def _check_columns(example: Example, fields: Fields, name: str) -> None:
     """Refuse a column that there is no field for: it would be ignored without a word."""
     for column in example.keys() - {*fields, "references"}:
         raise InputError(f"the {name} data has a column {column!r}, and a model reads {' and '.join(fields)}")

@@ -1,6 +1,7 @@
 """``Hypothesis``: one answer, with all that speaks for it."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
@@ -9,8 +10,8 @@ from torch import Tensor
 class Hypothesis:
     """One answer.
 
-    tokens: without END.
-    log_prob: log p(tokens, END | source), the sum of ``token_log_probs``.
+    tokens: without END. Where a model writes no tokens, the values it wrote, with the one that ended them.
+    log_prob: log p(tokens, END | source), the sum of ``token_log_probs``; NaN if they were rolled out.
     value: what answers are ranked by.
     formula: how ``value`` is made: of ``log_prob``, of n, the number of ``token_log_probs``, and of w_ts, the
         ``weights``; or in words.
@@ -22,7 +23,7 @@ class Hypothesis:
     rows: which row of its batch it was at every step, as a probe sees them; empty if an engine searched by itself.
     """
 
-    tokens: list[int]
+    tokens: list[Any]
     log_prob: float
     value: float
     formula: str

@@ -1,4 +1,4 @@
-"""From text to text: a network with its tokenizers answers sources under constraints, and scores targets."""
+"""From values to values: a network with its fields answers examples under constraints, and scores targets."""
 
 from seqloom.predictor.answer import Answer, Score, Words
 from seqloom.predictor.constraints import Constraints

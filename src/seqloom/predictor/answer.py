@@ -44,8 +44,9 @@ class Words:
 class Answer:
     """One answer to one source.
 
-    text: what to show. tokens: the same as the model wrote it, END left out.
-    log_prob: of the whole answer, END included. token_log_probs: of each of its tokens, and of END.
+    text: a value of the target's field: for text, a text. tokens: the same as the model wrote it, END left out.
+    log_prob: of the whole answer, END included; NaN if it was rolled out.
+    token_log_probs: of each of its tokens, and of END.
     value: what the search compared, by its ``formula``.
     finished: False where the maximum length cut it off, or nothing was allowed to follow.
     source_tokens: what the model read.
@@ -54,7 +55,7 @@ class Answer:
         where words begin (characters, bytes, symbols) has a word for every token.
     """
 
-    text: str
+    text: Any
     tokens: list[str]
     log_prob: float
     token_log_probs: list[float]
@@ -84,9 +85,9 @@ class Answer:
         return {
             "text": self.text,
             "tokens": self.tokens,
-            "log_prob": round(self.log_prob, DIGITS),
+            "log_prob": _finite(self.log_prob),
             "token_log_probs": _rounded(self.token_log_probs),
-            "value": round(self.value, DIGITS) if math.isfinite(self.value) else None,  # JSON has no −∞
+            "value": _finite(self.value),
             "formula": self.formula,
             "finished": self.finished,
             "alignment": self.alignment,
@@ -118,6 +119,11 @@ class Score:
 
 BLANK = Answer("", [], 0.0, [], 0.0, "none: the source is blank", True, [], None, ([], []))
 """The answer to a source that is blank."""
+
+
+def _finite(number: float) -> float | None:
+    """As JSON has it: it knows no −∞ and no NaN."""
+    return round(number, DIGITS) if math.isfinite(number) else None
 
 
 def _rounded(numbers: list[float]) -> list[float]:

@@ -1,46 +1,53 @@
-"""A network and its tokenizers, from text to text: answers, and the log-probabilities of given targets."""
+"""A network and its fields, from values to values: answers, and the log-probabilities of given targets."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from seqloom.batch import UNKNOWN, Batch
-from seqloom.data.tokenizers import Cutter, Tokenizer, Tokenizers
-from seqloom.decode import Hypothesis, Search
-from seqloom.decode.ensemble import Batches, Ensemble
+from seqloom.batch import Batch
+from seqloom.data.examples import Example, is_blank
+from seqloom.data.fields import Fields
+from seqloom.data.pad import Array, pad
+from seqloom.decode import Search
+from seqloom.decode.ensemble import Ensemble
 from seqloom.decode.lengths import Limits
 from seqloom.decode.protocol import Finder
+from seqloom.decode.rollout import rollout, rolls_out
 from seqloom.decode.score import score
 from seqloom.decode.trail import Nodes
 from seqloom.errors import InputError, OptionError, SentenceError, SizeError
 from seqloom.metrics import Answers
-from seqloom.predictor.alignment import word_numbers
 from seqloom.predictor.answer import BLANK, Answer, Score
 from seqloom.predictor.constraints import Constraints
-from seqloom.registry import find
+from seqloom.predictor.results import answers_of, as_row, tokenizer_of
 from seqloom.trace import Candidates, Recorder, Trace, TracedHypothesis
 
 TOKENS = 6000
 """The padded size of a batch of sources, which bounds the memory that answering takes."""
 USUAL_ROWS = 5
 """A search that takes more rows for a sentence gets batches that are smaller by as much."""
+Inputs = dict[str, list[Array]]
+"""What a network reads: a row of every example, by field."""
 
 
 @dataclass(frozen=True)
 class Predictor:
-    """A network with the tokenizers it was trained with, or an ensemble of such networks.
+    """A network with the fields it was trained with, or an ensemble of such networks.
 
-    network: whatever can be searched and scored: an ``Autoregressive`` model, or an ``Ensemble`` of them.
-    readers: the source tokenizers of an ensemble's networks, where they differ. There is no attention then to show,
-        as each attends to steps of its own.
+    An example to predict is a mapping with a value for every input, or the value of the source alone.
+
+    network: whatever can be searched and scored: an ``Autoregressive`` model, or an ``Ensemble`` of them. A model
+        that writes no tokens is rolled out.
+    readers: the fields of an ensemble's networks, where their inputs differ. There is no attention then to show, as
+        each attends to steps of its own.
     """
 
     network: Any
-    tokenizers: Tokenizers
-    readers: Sequence[Tokenizer] = ()
+    fields: Fields
+    readers: Sequence[Fields] = ()
 
     def __post_init__(self) -> None:
         for network in self.networks:  # once: requests may be answered by several threads
@@ -61,72 +68,91 @@ class Predictor:
     @property
     def limits(self) -> Limits | None:
         """How long outputs may be, judging by the training data; None where it is not known."""
-        lengths: Any = self.tokenizers.limits
+        lengths: Any = self.fields.limits
         return None if lengths is None else Limits(**lengths)
+
+    @property
+    def rolls_out(self) -> bool:
+        """Whether the network writes values that are not tokens: there is nothing to search or to score."""
+        return rolls_out(self.network)
 
     @property
     def scores_targets(self) -> bool:
         """Whether the network can be asked what it thinks of a target: an engine that searches by itself can't."""
-        return not isinstance(self.network, Finder)
+        return not isinstance(self.network, Finder) and not self.rolls_out
 
     def answers(
         self,
-        sources: Sequence[str],
+        examples: Sequence[Any],
         search: Search,
         *,
         constraints: Constraints | None = None,
         weights: bool = True,
         stop: Callable[[], bool] = lambda: False,
     ) -> list[list[Answer]]:
-        """The answers to every source, best first, in the order of the sources; a blank source has a blank one.
+        """The answers to every example, best first, in their order; a blank source has a blank one.
 
+        search: where results are rolled out, only its lengths count.
         constraints: what answers must begin with, hold and avoid.
         weights: with those of attention.
         stop: asked between batches; if it says so, what is left is answered by nothing.
         """
-        reader, writer = self.tokenizers.source, self.tokenizers.target
-        ids, *others = self._read(sources)
+        given = as_examples(examples)
+        read = self._read(given)
+        sources = read[0]["source"]
         if constraints is not None:
-            constraints.check_sources(len(ids))
-        found: list[list[Answer]] = [[BLANK] if not row else [] for row in ids]
-        weights = weights and not self.readers
-        for rows in _by_length([len(row) for row in ids], TOKENS * USUAL_ROWS // max(search.rows, USUAL_ROWS)):
+            constraints.check_sources(len(given))
+        found: list[list[Answer]] = [[] if len(row) else [BLANK] for row in sources]
+        most = TOKENS * USUAL_ROWS // max(search.rows, USUAL_ROWS)
+        for rows in _by_length([len(row) for row in sources], most):
             if stop():
                 break
-            batch = self._batch(rows, [ids, *others])
-            masks = None if constraints is None else constraints.masks(rows, writer)
-            hypotheses = search(
-                self.network, batch, weights=weights, masks=masks, read=writer.decode, limits=self.limits
-            )
+            batch = self._batch(rows, read)
+            masks = None if constraints is None else constraints.masks(rows, tokenizer_of(self.fields["target"]))
+            if self.rolls_out:
+                hypotheses = rollout(self.network, batch, lengths=search.lengths, limits=self.limits)
+            else:
+                hypotheses = search(
+                    self.network,
+                    batch,
+                    weights=weights and not self.readers,
+                    masks=masks,
+                    read=self._text,
+                    limits=self.limits,
+                )
             for row, best in zip(rows, hypotheses, strict=True):
-                read, words = reader.tokens(ids[row]), _word_numbers(ids[row], reader)
-                found[row] = [_answer(hypothesis, read, words, writer) for hypothesis in best]
+                found[row] = answers_of(best, self.fields, sources[row], given[row])
         return found
 
-    def trace(self, source: str, search: Search, *, constraints: Constraints | None = None) -> Trace:
-        """One source through the model, everything recorded; the results are those of ``answers``."""
+    def trace(self, example: Any, search: Search, *, constraints: Constraints | None = None) -> Trace:
+        """One example through the model, everything recorded; the results are those of ``answers``."""
         if not self.scores_targets:
-            raise OptionError("this engine searches by itself and shows nothing of it: use PyTorch")
-        reader, writer = self.tokenizers.source, self.tokenizers.target
-        read = self._read([source])
-        if not read[0][0]:
+            raise OptionError(
+                "this model writes no tokens, and there is no search to trace"
+                if self.rolls_out
+                else "this engine searches by itself and shows nothing of it: use PyTorch"
+            )
+        reader, writer = self.fields["source"], self.fields["target"]
+        given = as_examples([example])
+        read = self._read(given)
+        if not len(read[0]["source"][0]):
             raise InputError("the source is blank: there is nothing to trace")
         recorder, history = Recorder(), list[Nodes]()
         (best,) = search(
             self.network,
             self._batch([0], read),
-            masks=None if constraints is None else constraints.masks([0], writer),
-            read=writer.decode,
+            masks=None if constraints is None else constraints.masks([0], tokenizer_of(writer)),
+            read=self._text,
             limits=self.limits,
             probe=recorder,
             history=history,
         )
         return Trace(
-            source=reader.tokens(read[0][0]),
+            source=reader.show(read[0]["source"][0]),
             hypotheses=[
                 TracedHypothesis(
-                    text=writer.decode(h.tokens),
-                    tokens=writer.tokens(h.tokens),
+                    text=writer.decode(as_row(h.tokens, writer), given[0]),
+                    tokens=writer.show(as_row(h.tokens, writer)),
                     log_prob=h.log_prob,
                     token_log_probs=h.token_log_probs,
                     score=h.value,
@@ -139,7 +165,7 @@ class Predictor:
                 Candidates(
                     rows=nodes.row_X.tolist(),
                     parents=nodes.parent_X.tolist(),
-                    tokens=writer.tokens(nodes.token_X.tolist()),
+                    tokens=writer.show(nodes.token_X.cpu().numpy()),
                     log_probs=nodes.log_prob_X.tolist(),
                 )
                 for nodes in history
@@ -147,81 +173,112 @@ class Predictor:
             activations=recorder.seen,
         )
 
-    def scores(self, sources: Sequence[str], targets: Sequence[str]) -> list[Score]:
-        """The model's log-probability of every target, given its source."""
+    def scores(self, examples: Sequence[Any], targets: Sequence[Any]) -> list[Score]:
+        """The model's log-probability of every target, given its example."""
         if not self.scores_targets:
-            raise OptionError("this engine finds answers and does not score given ones: use PyTorch, or onnx")
-        if len(sources) != len(targets):
-            raise SizeError(f"{len(sources)} sources and {len(targets)} targets: each source needs one target")
-        (ids, *others), target_ids = self._read(sources), self.tokenizers.target.encode(targets)
-        for number, one in enumerate(ids):
-            if not one:
+            raise OptionError(
+                "this model writes values that are not tokens: there is nothing to score"
+                if self.rolls_out
+                else "this engine finds answers and does not score given ones: use PyTorch, or onnx"
+            )
+        if len(examples) != len(targets):
+            raise SizeError(f"{len(examples)} sources and {len(targets)} targets: each source needs one target")
+        given = [
+            {**example, "target": target} for example, target in zip(as_examples(examples), targets, strict=True)
+        ]
+        writer, read = self.fields["target"], self._read(given)
+        target_rows = self.fields.encode("target", given)
+        for number, source in enumerate(read[0]["source"]):
+            if not len(source):
                 raise SizeError(f"source {number} is empty, and a model can't score what follows from nothing")
-        scores: list[Score | None] = [None] * len(sources)
-        lengths = [max(len(s), len(t) + 1) for s, t in zip(ids, target_ids, strict=True)]
+        scores: list[Score | None] = [None] * len(given)
+        lengths = [max(len(s), len(t)) for s, t in zip(read[0]["source"], target_rows, strict=True)]
         for rows in _by_length(lengths, TOKENS):
-            batch = self._batch(rows, [ids, *others], target_ids)
-            scored = score(self.network, batch)
+            scored = score(self.network, self._batch(rows, [{**inputs, "target": target_rows} for inputs in read]))
             logs, right = scored.log_probs.tolist(), scored.correct.sum(1).tolist()
             for row, log_probs, correct in zip(rows, logs, right, strict=True):
-                real = log_probs[: len(target_ids[row]) + 1]
-                scores[row] = Score(sum(real), self.tokenizers.target.tokens(target_ids[row]), real, int(correct))
+                target = target_rows[row]
+                real, shown = log_probs[: len(target)], writer.show(target[: len(target) - writer.end_steps])
+                scores[row] = Score(sum(real), shown, real, int(correct))
         return [score for score in scores if score is not None]
 
     def judged(
         self,
-        sources: Sequence[str],
-        references: Sequence[Sequence[str]],
+        examples: Sequence[Example],
         search: Search,
         *,
         constraints: Constraints | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> Answers | None:
-        """All that metrics look at: answers by ``search``, and the first reference's log-probability if it is known.
+        """All that metrics look at: answers by ``search``, and the target's log-probability if it is known.
 
         None if it was stopped.
         """
-        answers = self.answers(sources, search, constraints=constraints, weights=False, stop=stop)
-        hypotheses = [found[0].text if found else "" for found in answers]
+        answers = self.answers(examples, search, constraints=constraints, weights=False, stop=stop)
         if stop():
             return None
-        lengths = np.array([len(row) for row in self.tokenizers.source.encode(sources)])
-        truncated = np.array([bool(found) and not found[0].finished for found in answers])
+        best = [found[0] if found else BLANK for found in answers]
+        judged = Answers(
+            [answer.text for answer in best],
+            [(example["target"], *example.references) for example in examples],
+            [example["source"] for example in examples],
+            np.array([len(answer.source_tokens) for answer in best]),
+            truncated=np.array([not answer.finished for answer in best]),
+        )
         if not self.scores_targets:
-            return Answers(hypotheses, references, sources, lengths, truncated=truncated)
-        scores = self.scores(sources, [refs[0] for refs in references])
-        return Answers(
-            hypotheses,
-            references,
-            sources,
-            lengths,
+            return judged
+        scores = self.scores(examples, [example["target"] for example in examples])
+        return replace(
+            judged,
             log_probs=np.array([score.log_prob for score in scores]),
             tokens=np.array([len(score.token_log_probs) for score in scores]),
             correct=np.array([score.correct for score in scores]),
-            truncated=truncated,
         )
 
-    def _read(self, sources: Sequence[str]) -> list[list[list[int]]]:
-        """The ids of all sources, by every reader that there is."""
-        read = [reader.encode(sources) for reader in self.readers or [self.tokenizers.source]]
-        for row, source in enumerate(sources):
-            if not source.strip() or not all(ids[row] for ids in read):  # for one of them it is blank: for all
-                for ids in read:
-                    ids[row] = []
-        for network, all_ids in zip(self.networks, read if self.readers else read * len(self.networks), strict=True):
-            _check_lengths(all_ids, network.longest_source)
-        return read
+    def _text(self, tokens: list[int]) -> str:
+        """What tokens are, for a search that judges by text."""
+        return str(self.fields["target"].decode(as_row(tokens, self.fields["target"]), {}))
 
-    def _batch(
-        self, rows: Sequence[int], read: Sequence[Sequence[list[int]]], targets: Sequence[list[int]] | None = None
-    ) -> Batches:
-        """Some of the sources, and of the targets if there are any, as the network takes them."""
-        chosen = None if targets is None else [targets[row] for row in rows]
-        batches = [Batch.of(chosen, [ids[row] for row in rows]).to(self.device) for ids in read]
+    def _read(self, given: Sequence[Mapping[str, Any]]) -> list[Inputs]:
+        """All inputs as arrays, by the fields of every reader that there is; a blank source has no steps."""
+        real = [n for n, example in enumerate(given) if "source" not in example or not is_blank(example["source"])]
+        found = []
+        for fields in self.readers or [self.fields]:
+            inputs: Inputs = {name: [np.zeros(0)] * len(given) for name in fields if name != "target"}
+            for name, rows in inputs.items():
+                try:
+                    encoded = fields.encode(name, [given[n] for n in real])
+                except SentenceError as error:
+                    raise SentenceError(error.problem, real[error.sentence or 0]) from None
+                for n, row in zip(real, encoded, strict=True):
+                    rows[n] = row
+            found.append(inputs)
+        for n in real:
+            if not all(len(inputs["source"][n]) for inputs in found):  # for one of them it is blank: for all
+                for inputs in found:
+                    inputs["source"][n] = np.zeros(0)
+                continue
+            for name in {name for inputs in found for name, rows in inputs.items() if not len(rows[n])}:
+                raise SentenceError(f"its {name} is empty", n)
+        for network, inputs in zip(self.networks, found if self.readers else found * len(self.networks), strict=True):
+            _check_lengths(inputs["source"], network.longest_source)
+        return found
+
+    def _batch(self, rows: Sequence[int], read: Sequence[Inputs]) -> Any:
+        """Some of the examples, as the network takes them: a batch, or one for every reader."""
+        batches = [
+            Batch({name: pad([column[row] for row in rows]) for name, column in inputs.items()}).to(self.device)
+            for inputs in read
+        ]
         return batches if self.readers else batches[0]
 
 
-def _check_lengths(sources: Sequence[list[int]], longest: int | None) -> None:
+def as_examples(given: Sequence[Any]) -> list[Mapping[str, Any]]:
+    """Examples to predict, each with its inputs by name."""
+    return [one if isinstance(one, Mapping) else {"source": one} for one in given]
+
+
+def _check_lengths(sources: Sequence[Array], longest: int | None) -> None:
     """Refuse the first source that goes on behind the last position that a network has learned."""
     for number, ids in enumerate(sources):
         if longest is not None and len(ids) > longest:
@@ -244,27 +301,3 @@ def _by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
         batch.append(row)
     if batch:
         yield batch
-
-
-def _answer(hypothesis: Hypothesis, read: list[str], read_words: list[int], writer: Tokenizer) -> Answer:
-    return Answer(
-        text=writer.decode(hypothesis.tokens),
-        tokens=writer.tokens(hypothesis.tokens),
-        log_prob=hypothesis.log_prob,
-        token_log_probs=hypothesis.token_log_probs,
-        value=hypothesis.value,
-        formula=hypothesis.formula,
-        finished=hypothesis.finished,
-        source_tokens=read,
-        weights=hypothesis.weights if hypothesis.on_source else None,
-        word_numbers=(read_words, _word_numbers(hypothesis.tokens, writer)),
-    )
-
-
-def _word_numbers(ids: Sequence[int], tokenizer: Tokenizer) -> list[int]:
-    """For every token the number of its word, where the tokenizer marks words; else each is its own."""
-    kind: type[Cutter] = find("tokenizer", tokenizer.spec["name"])
-    if not kind.marks_words:
-        return list(range(len(ids)))
-    shown = zip(ids, tokenizer.tokens(ids), strict=True)
-    return word_numbers(kind.unknown if id_ == UNKNOWN else token for id_, token in shown)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.config import Config, DataConfig
-from seqloom.data.examples import Examples, Pairs, Skipped
+from seqloom.data.examples import SIDES, Example, Examples, Pairs, Skipped
+from seqloom.data.fields import Text
 from seqloom.data.holdout import hold_out
 from seqloom.data.prepare import Prepared, check_data, prepare
 from seqloom.data.readers import Files, examples_of
@@ -31,9 +32,10 @@ def compiled(config: Config, folder: RunFolder, display: Display, train: Data | 
         refuse_set(data, ["train"], "the pairs are given as they are")
         if dev is not None or data.dev is None:  # else these are of the dev files
             refuse_set(data, ["dev", *READING], "the pairs are given as they are")
-    if train is not None or data.train is None or len(data.train) != 1 or not Path(data.train[0]).is_dir():
+    if train is not None or not names_folder(data):
         return compile_corpus(config, folder.data, display=display, train=train, dev=dev)
-    name = data.train[0]
+    assert data.train is not None
+    (name,) = data.train
     prepared = Prepared.open(Path(name))
     if prepared.dev is None:
         raise OptionError(f"{name} has no dev set to judge by: prepare it again")
@@ -41,12 +43,15 @@ def compiled(config: Config, folder: RunFolder, display: Display, train: Data | 
         raise OptionError(
             f"{name} is a prepared corpus with a dev set of its own: leave out --dev, or prepare it anew"
         )
-    decided = DataConfig(
-        train=[str(Path(name).resolve())],
-        source=prepared.tokenizers.source.spec,
-        target=prepared.tokenizers.target.spec,
-        shared=prepared.tokenizers.shared,
-        max_length=prepared.facts["max_length"],
+    texts = {side: field.cutter.spec for side in SIDES if isinstance(field := prepared.fields[side], Text)}
+    decided = DataConfig.model_validate(
+        {
+            "train": [str(Path(name).resolve())],
+            "fields": {field: spec for field, spec in prepared.fields.specs.items() if field not in texts},
+            "shared": prepared.fields.shared,
+            "max_length": prepared.facts["max_length"],
+            **texts,
+        }
     )
     refuse_set(
         data, DataConfig.model_fields.keys() - {"train"}, f"{name} is a prepared corpus, its tokens are made", decided
@@ -55,6 +60,11 @@ def compiled(config: Config, folder: RunFolder, display: Display, train: Data | 
         shutil.rmtree(folder.data)
     config.data = decided
     return prepared
+
+
+def names_folder(data: DataConfig) -> bool:
+    """Whether the training data is a folder: a prepared corpus, which knows its fields."""
+    return data.train is not None and len(data.train) == 1 and Path(data.train[0]).is_dir()
 
 
 def refuse_set(data: DataConfig, fields: Iterable[str], why: str, decided: DataConfig | None = None) -> None:
@@ -83,16 +93,15 @@ def compile_corpus(
     elif learned.once:
         learned = Pairs(list(learned.read(empty=data.empty, skipped=skipped)), name="train")
     validation = () if judged.once else judged.read(empty=data.empty)
-    for line in choose_tokenizers(config, learned.read(empty=data.empty), validation):
+    for line in choose_texts(config, learned.read(empty=data.empty), validation):
         display.say(line)
-    assert data.source is not None
-    assert data.target is not None
     prepared = prepare(
         out,
         learned,
         judged,
-        source=data.source,
-        target=data.target,
+        source=data.source or "bpe",
+        target=data.target or "bpe",
+        fields=data.fields,
         shared=data.shared,
         max_length=data.max_length,
         empty=data.empty,
@@ -106,10 +115,30 @@ def compile_corpus(
     return prepared
 
 
+def choose_texts(config: Config, train: Iterable[Example], dev: Iterable[Example]) -> list[str]:
+    """Choose the tokenizers of the sides that are text; says what was chosen."""
+    data = config.data
+    named = [side for side in SIDES if side in data.fields]
+    for side in named:
+        if getattr(data, side) is not None:
+            raise OptionError(
+                f"data.{side} is the tokenizer of a text, and data.fields.{side} sets it too: leave out one"
+            )
+    if len(named) == len(SIDES):
+        return []
+    for side in named:  # no text: its tokenizer is not to be chosen
+        setattr(data, side, "byte")
+    said = choose_tokenizers(config, train, dev)
+    for side in named:
+        setattr(data, side, None)
+    return said
+
+
 def files(paths: Sequence[str], config: Config) -> Examples:
     """Files of examples, as the configuration says how to read them."""
     data = config.data
-    return Files.of(paths, format=data.format, columns=data.columns, header=data.header)
+    fields = dict.fromkeys((*SIDES, *data.fields))
+    return Files.of(paths, format=data.format, columns=data.columns, header=data.header, fields=fields)
 
 
 def left_out(part: str, skipped: Counter[str]) -> list[str]:

@@ -16,7 +16,7 @@ from seqloom.files import write
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A run on disk: configuration, tokenizers, weights, what was measured, and what is needed to go on.
+    """A run on disk: configuration, fields, weights, what was measured, and what is needed to go on.
 
     It holds no path outside itself but those of the files it was trained on, so it works wherever it is moved.
     """
@@ -29,9 +29,9 @@ class RunFolder:
         return self.path / "config.yaml"
 
     @property
-    def tokenizer(self) -> Path:
-        """Both sides' tokenizers."""
-        return self.path / "tokenizer.json"
+    def fields(self) -> Path:
+        """The fields, as they were fitted; their arrays are beside it."""
+        return self.path / "fields.json"
 
     @property
     def weights(self) -> Path:
@@ -86,8 +86,8 @@ class RunFolder:
         """Refuse to begin a run where something else is; what an early stop leaves of a run is overwritten."""
         if self.checkpoint.exists():
             raise OptionError(f"{self.path} is a run already: seqloom train --resume {self.path}, or another --out")
-        own = (self.config, self.tokenizer, self.data, self.checkpoint.parent, self.metrics, self.timing)
-        early = {path.name for path in own} | {"tensorboard"}
+        own = (self.config, self.fields, self.data, self.checkpoint.parent, self.metrics, self.timing)
+        early = {path.name for path in own} | {"fields.safetensors", "tokenizer.json", "tensorboard"}
         there = [p.name for p in self.path.iterdir()] if self.path.is_dir() else [self.path.name] * self.path.exists()
         if any(name not in early and not name.startswith(".") for name in there):  # hidden: what a kill leaves
             raise OptionError(f"{self.path} is there and is not a run: choose another --out, or remove it")

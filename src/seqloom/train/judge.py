@@ -6,13 +6,15 @@ from random import Random
 from typing import Any, NamedTuple
 
 from seqloom.data.examples import Example
-from seqloom.data.tokenizers import Tokenizer, Tokenizers
+from seqloom.data.fields import Field, Fields
 from seqloom.metrics import Metric
 from seqloom.models.base import Autoregressive
 from seqloom.predictor import Predictor
 from seqloom.registry import Spec, build, find, options, split
 from seqloom.train.interrupt import Interrupts
 
+LONG = 100
+"""So many characters are shown of a value that is no text."""
 MOST_METRICS = 2
 """A field with more suitable metrics is judged by its first alone while it trains, as they take time."""
 
@@ -33,7 +35,7 @@ class Judge:
     """
 
     examples: Sequence[Example]
-    tokenizers: Tokenizers
+    fields: Fields
     metrics: Mapping[str, Metric]
     decides: str
 
@@ -43,17 +45,14 @@ class Judge:
         return self.metrics[self.decides].higher_is_better
 
     @property
-    def symbols(self) -> int:
-        """How many the target has."""
-        return len(self.tokenizers.target)
+    def symbols(self) -> int | None:
+        """How many the target has; None: it has none."""
+        return self.fields["target"].symbols
 
     def __call__(self, network: Autoregressive, update: int, interrupts: Interrupts) -> Judgement | None:
         """The judgement; None if interrupted."""
-        answers = Predictor(network, self.tokenizers).judged(
-            [e.source for e in self.examples],
-            [(e.target, *e.references) for e in self.examples],
-            build("search", "greedy"),
-            stop=lambda: interrupts.asked,
+        answers = Predictor(network, self.fields).judged(
+            self.examples, build("search", "greedy"), stop=lambda: interrupts.asked
         )
         if answers is None:
             return None
@@ -61,14 +60,21 @@ class Judge:
         values = {name: metric.score(answers) for name, metric in self.metrics.items()}
         shown = Random(update).randrange(len(self.examples))  # another one every time
         example = self.examples[shown]
-        return Judgement(values, answers.truncated_count, (example.source, answers.hypotheses[shown], example.target))
+        sample = _shown(example["source"]), _shown(answers.hypotheses[shown]), _shown(example["target"])
+        return Judgement(values, answers.truncated_count, sample)
 
 
-def judge_for(examples: Sequence[Example], tokenizers: Tokenizers, decides: Spec, also: Sequence[str]) -> Judge:
+def _shown(value: Any) -> str:
+    """A value for people: texts whole, the beginning of anything else."""
+    text = str(value)
+    return text if isinstance(value, str) or len(text) <= LONG else f"{text[:LONG]}…"
+
+
+def judge_for(examples: Sequence[Example], fields: Fields, decides: Spec, also: Sequence[str]) -> Judge:
     """A judge with the metric that decides, and others to look at."""
     name, _ = split("metric", decides)
-    specs: dict[str, Any] = {name: decides, **{o: fitting(o, tokenizers.target) for o in also if o != name}}
-    return Judge(examples, tokenizers, {n: build("metric", spec) for n, spec in specs.items()}, name)
+    specs: dict[str, Any] = {name: decides, **{o: fitting(o, fields["target"]) for o in also if o != name}}
+    return Judge(examples, fields, {n: build("metric", spec) for n, spec in specs.items()}, name)
 
 
 def validation_metrics(suitable: tuple[str, ...]) -> tuple[str, ...]:
@@ -76,9 +82,8 @@ def validation_metrics(suitable: tuple[str, ...]) -> tuple[str, ...]:
     return suitable if len(suitable) <= MOST_METRICS else suitable[:1]
 
 
-def fitting(metric: str, *targets: Tokenizer) -> dict[str, Any]:
-    """A metric that overlooks case where a tokenizer has dropped it: its model can't know what it never saw."""
-    drops_case = any(t.spec.get("lowercase", False) for t in targets) and "lowercase" in options(
-        find("metric", metric)
-    )
-    return {"name": metric, "lowercase": True} if drops_case else {"name": metric}
+def fitting(metric: str, *targets: Field) -> dict[str, Any]:
+    """A metric that overlooks what a field drops, such as case: its model can't know what it never saw."""
+    known = options(find("metric", metric))
+    dropped = {option: value for field in targets for option, value in field.metric_options.items()}
+    return {"name": metric, **{option: value for option, value in dropped.items() if option in known}}

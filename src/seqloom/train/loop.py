@@ -176,7 +176,7 @@ class Loop:
         standing.tokens += portion.tokens
 
     def _check(self, loss: float, norm: Tensor) -> None:
-        guessing = math.log(self.judge.symbols)
+        guessing = math.inf if self.judge.symbols is None else math.log(self.judge.symbols)
         if not math.isfinite(loss):
             what = "is not a number"
         elif not bool(torch.isfinite(norm)):

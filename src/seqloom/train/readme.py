@@ -10,7 +10,10 @@ from torch import nn
 
 from seqloom import __version__
 from seqloom.config import Config
+from seqloom.data.fields import Fields, Text
 from seqloom.data.prepare import Prepared
+from seqloom.decode.rollout import rolls_out
+from seqloom.registry import split
 from seqloom.train.compile import left_out
 from seqloom.train.folder import Lines, RunFolder
 
@@ -41,19 +44,25 @@ A model trained by seqloom {__version__}:
 
 ## On dev
 
-{_final(final, config)}
+{_final(final, "rollout" if rolls_out(network) else split("search", config.search)[0])}
 
 {_course(folder, config)}
 
 ## To use it
 
-    seqloom predict {name} < input > output
+    seqloom predict {name} {"--input input.jsonl" if config.data.fields else "< input"} > output
     seqloom evaluate {name} {_test(config)}
 
     import seqloom
     model = seqloom.load("{name}")
-    model.predict("…")
+    model.predict({_asked(prepared.fields)})
 """
+
+
+def _asked(fields: Fields) -> str:
+    """What to predict from, in Python."""
+    inputs = [name for name in fields if name != "target"]
+    return '"…"' if inputs == ["source"] else json.dumps(dict.fromkeys(inputs, "…"), ensure_ascii=False)
 
 
 def _test(config: Config) -> str:
@@ -65,16 +74,18 @@ def _test(config: Config) -> str:
 
 
 def _data(prepared: Prepared) -> str:
-    tokenizers = prepared.tokenizers
-    rows = ["| | pairs | source tokens | target tokens |", "|---|---|---|---|"]
+    fields = prepared.fields
+    rows = [f"| | pairs | {' | '.join(f'{name} tokens' for name in fields)} |", f"|---|---|{'---|' * len(fields)}"]
     for title, corpus in (("train", prepared.train), ("dev", prepared.dev)):
         if corpus is not None:
-            source, target = (int(corpus.lengths[side].sum()) for side in ("source", "target"))
-            rows.append(f"| {title} | {len(corpus):,} | {source:,} | {target:,} |")
-    kinds = [f"{len(t):,} symbols by `{t.spec['name']}`" for t in (tokenizers.source, tokenizers.target)]
-    vocabularies = (
-        f"One vocabulary for both: {kinds[0]}." if tokenizers.shared else f"Source: {kinds[0]}; target: {kinds[1]}."
-    )
+            steps = " | ".join(f"{int(corpus.lengths[name].sum()):,}" for name in fields)
+            rows.append(f"| {title} | {len(corpus):,} | {steps} |")
+    kinds = {name: _kind(name, fields) for name in fields}
+    if fields.shared:
+        kinds = {"one vocabulary for both": kinds.pop("source"), **kinds}
+        del kinds["target"]
+    vocabularies = "; ".join(f"{name}: {kind}" for name, kind in kinds.items()) + "."
+    vocabularies = vocabularies[0].upper() + vocabularies[1:]
     parts = [part for part in ("train", "dev") if prepared.facts[part] is not None]
     read = [
         f"- {part}: {', '.join(file['path'] for file in prepared.facts[part]['files'])}"
@@ -83,6 +94,14 @@ def _data(prepared: Prepared) -> str:
     ]
     skipped = [f"- {line}" for part in parts for line in left_out(part, Counter(prepared.facts[part]["skipped"]))]
     return "\n".join([*rows, "", vocabularies, "", *read, *skipped]).rstrip()
+
+
+def _kind(name: str, fields: Fields) -> str:
+    """What a field is."""
+    field = fields[name]
+    if isinstance(field, Text):
+        return f"{field.size:,} symbols by `{field.cutter.name}`"
+    return f"`{split('field', fields.specs[name])[0]}` of size {field.size:,}"
 
 
 def _parts(config: Config) -> str:
@@ -97,10 +116,9 @@ def _parts(config: Config) -> str:
     return "; ".join(words).capitalize()
 
 
-def _final(final: Mapping[str, Mapping[str, Any]] | None, config: Config) -> str:
+def _final(final: Mapping[str, Mapping[str, Any]] | None, search: str) -> str:
     if final is None:
         return "The run was stopped before its end; the best weights so far are in `model.safetensors`."
-    search = config.search if isinstance(config.search, str) else config.search["name"]
     rows = [f"| metric | value (search: {search}) |", "|---|---|"]
     rows += [f"| {name} | {found['value']:.2f} |" for name, found in final.items()]
     return "\n".join([*rows, "", *(f"- `{found['signature']}`" for found in final.values())])

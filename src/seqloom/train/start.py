@@ -10,27 +10,31 @@ from torch import nn
 
 from seqloom.config import LIMITS, Config, make_config
 from seqloom.data.batchers import Batcher
+from seqloom.data.examples import SIDES
+from seqloom.data.fields import Fields
 from seqloom.data.prepare import Prepared, is_prepared
-from seqloom.data.tokenizers import Tokenizers
+from seqloom.decode.rollout import rolls_out
 from seqloom.errors import OptionError
 from seqloom.files import write
 from seqloom.metrics import Metric
 from seqloom.models.base import Autoregressive
-from seqloom.models.build import build_model
+from seqloom.models.build import build_model, check_wiring
 from seqloom.predictor import Predictor
 from seqloom.registry import build
 from seqloom.train.averaging import average
 from seqloom.train.checkpoint import load_weights, put_weights, save_weights
-from seqloom.train.compile import Data, compiled
-from seqloom.train.defaults import check_model, check_parts, choose, choose_updates
+from seqloom.train.compile import Data, compiled, names_folder
+from seqloom.train.defaults import check_model, check_parts, choose, choose_updates, model_described
 from seqloom.train.display import Display
 from seqloom.train.folder import Lines, RunFolder
 from seqloom.train.interrupt import Interrupts
-from seqloom.train.judge import judge_for, validation_metrics
+from seqloom.train.judge import fitting, judge_for, validation_metrics
 from seqloom.train.loop import Loop, batcher_for
 from seqloom.train.readme import readme
 from seqloom.train.task import task_examples
 
+TINY, DIVISIBLE = 8, 192
+"""Sizes of fields and of a model whose wiring is tried: the latter can be divided among most numbers of heads."""
 SHOWN, TOKENS_SHOWN = 3, 40
 """Pairs that are shown when training starts, and how many tokens of each side."""
 
@@ -49,15 +53,17 @@ def train(
         raise OptionError("both pairs and data.task are given: leave out one of them")
     folder = RunFolder(out)
     folder.check_free()
-    check_model(config)
+    check_fields(config)
     check_parts(config)
     folder.sweep()
     if config.data.task is not None:
         train_examples, dev_examples = task_examples(config)
     prepared = compiled(config, folder, display, train_examples, dev_examples)
+    check_inputs(config)
     assert prepared.dev is not None
     pairs = len(prepared.train)
-    said = choose(config, pairs, (example.target for example in prepared.dev.examples()))
+    said = choose_metric(config, prepared)
+    said += choose(config, pairs)
     batches = batcher_for(prepared.train, config.train, config.seed)
     said += choose_updates(config, len(batches.plan(0)))
     if said:
@@ -65,12 +71,46 @@ def train(
     network = make_network(config, prepared)
     parameters = sum(p.numel() for p in network.parameters())
     display.say(f"{parameters:,} parameters; {config.train.updates:,} updates; the run is in {out}")
-    prepared.tokenizers.save(folder.tokenizer)
+    prepared.fields.save(folder.path)
     for line in as_seen(prepared):
         display.say(line)
     loop = _loop(folder, config, prepared, network, batches, display)
     folder.write_config(config, command)
     return _run(loop, config, prepared)
+
+
+def check_fields(config: Config) -> None:
+    """Refuse fields and a model that can't be made before the data is compiled."""
+    for spec in config.data.fields.values():
+        build("field", spec)
+    if not names_folder(config.data):
+        check_inputs(config)
+    inputs = model_described(config).get("inputs") or {}
+    check_model(config.model_copy(update={"model": {**config.model, "inputs": None}}) if inputs else config)
+    if inputs:
+        sizes = dict.fromkeys((*SIDES, *inputs), TINY)
+        check_wiring(model_described(config), fields=sizes, size=config.model.get("size") or DIVISIBLE)
+
+
+def check_inputs(config: Config) -> None:
+    """Refuse a further field that the model doesn't read, and an input that is no field."""
+    further = config.data.fields.keys() - {*SIDES}
+    inputs = model_described(config).get("inputs") or {}
+    for name in sorted(further - inputs.keys()):
+        raise OptionError(f"data.fields.{name} is read by nothing: add model.inputs.{name}={{embedder: …, joins: …}}")
+    for name in sorted(inputs.keys() - further):
+        raise OptionError(f"model.inputs.{name} reads a field that is not there: add data.fields.{name}={{name: …}}")
+
+
+def choose_metric(config: Config, prepared: Prepared) -> list[str]:
+    """The metric that decides, where the configuration names none: the first that suits the target's field."""
+    if config.train.metric is not None:
+        return []
+    assert prepared.dev is not None
+    target = prepared.fields["target"]
+    best, *_ = target.metrics([example["target"] for example in prepared.dev.examples()])
+    config.train.metric = fitting(best, target)
+    return [f"judged by {best}"]
 
 
 def as_seen(prepared: Prepared) -> list[str]:
@@ -79,8 +119,9 @@ def as_seen(prepared: Prepared) -> list[str]:
     rows = sorted({number * (len(corpus) - 1) // max(SHOWN - 1, 1) for number in range(SHOWN)})
     said = ["pairs as the model sees them:"]
     for row in rows:
-        shown = [_shortened(field.show(corpus.row(name, row))) for name, field in prepared.fields.items()]
-        said.append(f"    {'  →  '.join(shown)}")
+        shown = {name: _shortened(field.show(corpus.row(name, row))) for name, field in prepared.fields.items()}
+        target = shown.pop("target")
+        said.append(f"    {'  +  '.join(shown.values())}  →  {target}")
     return [*said, "to choose otherwise: --set data.source=… --set data.target=… (seqloom parts tokenizer)"]
 
 
@@ -100,8 +141,7 @@ def resume(out: Path, changes: Mapping[str, Any], *, display: Display) -> RunFol
         config = lengthened(config, changes)
     check_parts(config)
     prepared = Prepared.open(prepared_folder(config, folder))
-    began, now = Tokenizers.load(folder.tokenizer), prepared.tokenizers
-    if not (began.source.same_tokens(now.source) and began.target.same_tokens(now.target)):
+    if not Fields.load(folder.path).same(prepared.fields):
         raise OptionError(f"{prepared.folder} was prepared anew, with other tokens than this run began with")
     folder.sweep()
     network = make_network(config, prepared)
@@ -145,10 +185,7 @@ def prepared_folder(config: Config, folder: RunFolder) -> Path:
 def make_network(config: Config, prepared: Prepared) -> Autoregressive:
     """The network of a resolved configuration as it is before training, on its device."""
     torch.manual_seed(config.seed)
-    network = build_model(
-        config.model,
-        sizes={"source": len(prepared.tokenizers.source), "target": len(prepared.tokenizers.target)},
-    )
+    network = build_model(config.model, sizes={name: field.size for name, field in prepared.fields.items()})
     check_lengths(network, prepared)
     return network.to(device(config.train.device))
 
@@ -192,9 +229,11 @@ def _loop(
     assert prepared.dev is not None
     assert config.train.metric is not None
     examples = list(prepared.dev.examples())
-    suitable = prepared.fields["target"].metrics([e.target for e in examples])
-    also = ["loss", "perplexity", *validation_metrics(suitable)]
-    judge = judge_for(examples, prepared.tokenizers, config.train.metric, also)
+    suitable = prepared.fields["target"].metrics([example["target"] for example in examples])
+    also = [*([] if rolls_out(network) else ["loss", "perplexity"]), *validation_metrics(suitable)]
+    judge = judge_for(examples, prepared.fields, config.train.metric, also)
+    if rolls_out(network) and judge.metrics[judge.decides].needs == "model":
+        raise OptionError(f"train.metric={judge.decides} judges tokens, which this model doesn't write: leave it out")
     loop = Loop(network, batches, judge, config=config.train, folder=folder, display=display)
     if loop.restore():
         if loop.standing.corpus not in ("", prepared.digest):
@@ -265,11 +304,8 @@ def _final(
     """
     assert prepared.dev is not None
     examples = list(prepared.dev.examples())
-    answers = Predictor(network, prepared.tokenizers).judged(
-        [e.source for e in examples],
-        [(e.target, *e.references) for e in examples],
-        build("search", config.search),
-        stop=lambda: interrupts.asked,
+    answers = Predictor(network, prepared.fields).judged(
+        examples, build("search", config.search), stop=lambda: interrupts.asked
     )
     if answers is None:
         return None

@@ -9,7 +9,7 @@ from seqloom.batch import END
 from seqloom.data.fields.base import Field
 from seqloom.data.pad import Array
 from seqloom.data.texts import Kind
-from seqloom.data.tokenizers import Tokenizer, Tokenizers
+from seqloom.data.tokenizers import Cutter, Tokenizer
 from seqloom.registry import Spec, build, register
 
 
@@ -22,17 +22,12 @@ class Text(Field):
     """
 
     def __init__(self, *, tokenizer: Spec = "bpe", end: bool = False) -> None:
-        self._spec = tokenizer
+        self.cutter: Cutter = build("tokenizer", tokenizer)
         self._tokenizer: Tokenizer | None = None
         self.end = end
         self.end_steps = int(end)
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer, *, end: bool = False) -> "Text":
-        """The field of a tokenizer that is trained already."""
-        field = cls(tokenizer=tokenizer.spec, end=end)
-        field._tokenizer = tokenizer
-        return field
+        if self.cutter.lowercase:
+            self.metric_options = {"lowercase": True}
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -52,11 +47,11 @@ class Text(Field):
 
     def metrics(self, values: Sequence[str]) -> tuple[str, ...]:
         """By the kind of text and its tokenizer."""
-        return Kind.of(values).metrics(self.tokenizer.spec["name"])
+        return Kind.of(values).metrics(self.cutter.name)
 
     def fit(self, values: Iterable[str]) -> None:
         """Train the tokenizer."""
-        self._tokenizer = build("tokenizer", self._spec).train(iter(values))
+        self._tokenizer = self.cutter.train(iter(values))
 
     def encode(self, values: Sequence[str], examples: Sequence[Mapping[str, Any]] = ()) -> list[Array]:
         """The ids of every text."""
@@ -71,7 +66,14 @@ class Text(Field):
         """The tokens."""
         return self.tokenizer.tokens(row.tolist())
 
+    def state(self) -> dict[str, Any]:
+        """The trained tokenizer."""
+        return self.tokenizer.to_json()
 
-def text_fields(tokenizers: Tokenizers) -> dict[str, Field]:
-    """The fields of a source and a target that are text."""
-    return {"source": Text.of(tokenizers.source), "target": Text.of(tokenizers.target, end=True)}
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """The tokenizer again."""
+        self._tokenizer = Tokenizer.from_json(state)
+
+    def same(self, other: Field) -> bool:
+        """Whether both cut every text alike, however their tokenizers were made."""
+        return isinstance(other, Text) and self.tokenizer.same_tokens(other.tokenizer)

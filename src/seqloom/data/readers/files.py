@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from seqloom.data.examples import Empty, Example, Examples, Pairs, Skipped, checked
+from seqloom.data.examples import SIDES, Empty, Example, Examples, Pairs, Skipped, checked
 from seqloom.data.lines import STDIN, check_file, plain_name
 from seqloom.data.readers.base import Reader
 from seqloom.data.readers.columns import Columns, columns_of
@@ -49,16 +49,20 @@ class Files:
         format: str | None = None,  # noqa: A002
         columns: Any = None,
         header: bool = False,
+        fields: Iterable[str] = SIDES,
     ) -> "Files":
         """The files that a person names; ``train.{de,en}`` is expanded here, as not every shell does it.
 
         columns: ``[source, target, further references …]``, or a mapping from field to column.
+        fields: what is read; those beside source and target are by default in columns of their names.
         """
         paths = [given] if isinstance(given, str) else given
         expanded = tuple(path for pattern in paths for path in expand(str(pattern)))
         if not expanded:
             raise OptionError("no file is named")
-        return cls(expanded, format, columns_of(columns), header)
+        names = [*fields]
+        by_name = None if {*names} == {*SIDES} else {name: name for name in names}
+        return cls(expanded, format, columns_of(by_name if columns is None else columns), header)
 
     @property
     def kind(self) -> str:
@@ -102,17 +106,18 @@ class Files:
         return checked(self.reader().rows(), empty=empty, skipped=skipped)
 
 
-def examples_of(data: Any, *, name: str = "the data") -> Examples:
+def examples_of(data: Any, *, name: str = "the data", fields: Iterable[str] = SIDES) -> Examples:
     """Whatever holds examples: paths of files, pairs in memory, or what can be read already.
 
     name: what pairs are called in messages.
+    fields: what is read from files.
     """
     if isinstance(data, Examples):
         return data
     if isinstance(data, str | Path):
-        return Files.of(str(data))
+        return Files.of(str(data), fields=fields)
     if isinstance(data, Sequence) and data and all(isinstance(path, str | Path) for path in data):
-        return Files.of([str(path) for path in data])
+        return Files.of([str(path) for path in data], fields=fields)
     if not isinstance(data, Iterable):
         raise OptionError(f"{data!r} holds no examples: give files, or pairs of source and target")
     return Pairs(data, name=name)

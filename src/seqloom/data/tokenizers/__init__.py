@@ -1,7 +1,6 @@
 """Tokenizers: how text is cut into tokens and put together again, each kind through the ``tokenizers`` library."""
 
 from seqloom.data.tokenizers.base import Cutter
-from seqloom.data.tokenizers.both import Tokenizers, train_tokenizers
 from seqloom.data.tokenizers.tokenizer import Tokenizer
 
-__all__ = ["Cutter", "Tokenizer", "Tokenizers", "train_tokenizers"]
+__all__ = ["Cutter", "Tokenizer"]
