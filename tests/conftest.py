@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from seqloom import registry
 from seqloom.registry import import_file
 
 
@@ -12,3 +15,14 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     for file in config.getoption("--parts"):
         import_file(Path(file))
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    """The parts of ``promise/data/vectors.py``, for the tests of a module; then they go."""
+    for kind in registry.KINDS:
+        registry.parts(kind)  # imported now, they stay
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "_parts", {kind: dict(parts) for kind, parts in registry._parts.items()})
+        import_file(Path(__file__).parent / "promise" / "data" / "vectors.py")
+        yield

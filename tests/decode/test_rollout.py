@@ -1,7 +1,5 @@
 """Rollout: what a model writes by itself is what it would have written after its own values."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -10,9 +8,9 @@ from seqloom.batch import Batch, Padded, shift
 from seqloom.decode.lengths import Lengths, Limits
 from seqloom.decode.rollout import rollout, rolls_out
 from seqloom.errors import OptionError, SeqloomError
-from seqloom.registry import build, import_file
+from seqloom.registry import build
 
-import_file(Path(__file__).parents[1] / "promise" / "data" / "vectors.py")
+pytestmark = pytest.mark.usefixtures("vectors")
 NONE = Lengths(0, None, 0.0, None)
 
 

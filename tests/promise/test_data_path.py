@@ -12,11 +12,11 @@ import pytest
 import seqloom
 from seqloom.data.prepare import Prepared
 from seqloom.errors import InputError, OptionError, SentenceError
-from seqloom.registry import import_file
 
 ROOT = Path(__file__).parents[2]
 VECTORS = Path(__file__).parent / "data" / "vectors.py"
 LENGTHS = range(2, 7)
+pytestmark = pytest.mark.usefixtures("vectors")
 
 
 def run_seqloom(*arguments: object, stdin: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -72,7 +72,6 @@ def walked(tmp_path_factory) -> Path:
             *("--import", VECTORS, *settings({**WALK, "train.schedule": "constant", "train.updates": updates})),
         )
     run_seqloom("train", "--resume", folder / "parts", "--import", VECTORS, "--set", "train.updates=300")
-    import_file(VECTORS)
     return folder
 
 
@@ -174,7 +173,6 @@ def test_a_missing_or_wrong_input_is_named(walked):
 
 
 def test_fields_and_inputs_that_do_not_match_are_refused_before_any_work(tmp_path):
-    import_file(VECTORS)
     data = [("a", "b")] * 10
     for wrong, said in (
         ({"data.fields.tags": "text"}, r"data\.fields\.tags is read by nothing"),
