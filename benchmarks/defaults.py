@@ -94,7 +94,7 @@ def compared(data_set: DataSet) -> Fit:
 
 def tokenizer_names(model: Any) -> tuple[str, str]:
     """Of both sides."""
-    return model.tokenizers.source.spec["name"], model.tokenizers.target.spec["name"]
+    return model.fields["source"].cutter.name, model.fields["target"].cutter.name
 
 
 def main() -> None:
