@@ -36,3 +36,21 @@ PHONES = ["h ʊ n t", "p a ʁ k"]
 )
 def test_the_metrics_suit_the_tokenizer(kind, texts, first):
     assert Text(tokenizer=kind).metrics(texts)[0] == first
+
+
+QUERIES = [f"SELECT name FROM {table} WHERE size > {n}" for table in ("city", "river") for n in "123456789"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "has_bleu"),
+    [
+        ("bpe", ["Hund", "Hunde", "Hundes"], False),
+        ("bpe", ["gehe auf", "gehst auf", "schlafe"], False),
+        ("symbols", QUERIES, False),
+        ("bpe", QUERIES * 3, False),
+        ("symbols", PHONES, False),
+        ("bpe", SENTENCES, True),
+    ],
+)
+def test_bleu_is_shown_for_sentences_alone(kind, texts, has_bleu):
+    assert ("bleu" in Text(tokenizer=kind).metrics(texts)) == has_bleu

@@ -10,6 +10,8 @@ from seqloom.data.fields import Fields, text_specs
 from seqloom.data.texts import Kind
 from seqloom.errors import OptionError, SeqloomError
 from seqloom.train.defaults import TABLE, choose, choose_tokenizers, choose_updates
+from seqloom.train.display import Display
+from seqloom.train.start import train
 from tests.train.small import trained
 
 NAMES = ["aalst", "aambeeld", "aad", "aalbes", "aanbod", "aap", "aarde", "aas", "abdij", "abt"]
@@ -40,6 +42,22 @@ def test_a_vocabulary_is_not_closed_if_the_validation_set_has_other_words():
     pairs = [Example(f"word number {n}", action) for n, action in enumerate(ACTIONS)]
     choose_tokenizers(config, pairs, [Example("word", "I_WALK I_RUN")])
     assert config.data.target == "bpe"
+
+
+def test_words_that_are_copied_are_spelled():
+    """Both sides would have byte-pair encoding, and still have where the new words are not in the source."""
+    for copied, expected in ((True, "character"), (False, "bpe")):
+        names = [f"{a}{b}{c}" for a in NAMES for b in NAMES for c in "uvwxyz"]
+        others = names if copied else [name[::-1] for name in names]
+        pairs = [
+            Example(
+                f"call the method {name} of the object and give it to {name}", f"result = self . {other} ( {other} )"
+            )
+            for name, other in zip(names, others, strict=True)
+        ]
+        config = make_config({})
+        choose_tokenizers(config, pairs)
+        assert config.data.target == expected
 
 
 def test_letters_of_a_source_are_taken_apart_and_those_of_a_target_are_not():
@@ -178,3 +196,15 @@ def test_the_metric_suits_the_target(tokenizer, targets, metric):
 def test_weights_are_chosen_by_a_metric_that_can_tell_single_words(tmp_path):
     folder = trained(tmp_path / "run", {"data": {"source": "byte", "target": "bpe"}, "train": {"updates": 2}})
     assert folder.read_config().train.metric == {"name": "exact"}
+
+
+def test_wiring_errors_come_before_any_data_is_read(tmp_path):
+    """A file that isn't there would be the first complaint of whatever reads data."""
+    config = make_config(
+        {"data": {"train": [str(tmp_path / "missing.tsv")]}, "model": {"decoder": {"context": "none"}}}
+    )
+    with pytest.raises(SeqloomError) as raised:
+        train(config, tmp_path / "run", display=Display())
+    assert "missing.tsv" not in str(raised.value)
+    assert "decoder" in str(raised.value)
+    assert not (tmp_path / "run").exists()

@@ -13,6 +13,8 @@ SHORT = 24
 FEW_WORDS = 5
 SYMBOL = 2.5
 """Characters of a symbol, on average: a phoneme, not a word."""
+COPIED, NEW = 0.5, 0.05
+"""Words are copied if sources have this share of the new ones, and this share of all words is new."""
 NGRAM = 4
 """BLEU counts sequences of up to four words: of shorter references it is 0, however good the output."""
 
@@ -74,3 +76,19 @@ class Kind:
         if tokenizer == "symbols" or self.closed:
             return ("wer" if self.letters <= SYMBOL * self.words and self.several >= 0.1 else "exact", "ser")
         return ("bleu", "chrf", "ter") if self.long >= 0.5 else ("exact", "chrf")
+
+
+def copies_words(sources: Sequence[str], targets: Sequence[str]) -> bool:
+    """Whether most new words of the targets are in their sources: names, identifiers, numbers.
+
+    A new word is one that no other text shows. To copy it, a model must spell it: byte-pair encoding cuts it into
+    pieces that differ from one side to the other and that little data shows too rarely to be learned.
+    """
+    split = [target.split() for target in targets]
+    known = {word for number, words in enumerate(split) if number % HELD_OUT for word in words}
+    held_out = [
+        (source, word) for source, words in list(zip(sources, split, strict=True))[::HELD_OUT] for word in words
+    ]
+    new = [(source, word) for source, word in held_out if word not in known]
+    copied = sum(word in source for source, word in new)
+    return len(new) >= NEW * max(len(held_out), 1) and copied > COPIED * len(new)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from seqloom.config import WHOLE, Config
 from seqloom.data.examples import Example
-from seqloom.data.texts import Kind
+from seqloom.data.texts import Kind, copies_words
 from seqloom.errors import OptionError, SeqloomError
 from seqloom.merge import merge
 from seqloom.models.build import check_wiring
@@ -71,6 +71,9 @@ def choose_tokenizers(config: Config, examples: Iterable[Example], dev: Iterable
         "source": Kind.of([e.source for e in looked_at], [e.source for e in others]).tokenizer,
         "target": Kind.of([e.target for e in looked_at], [e.target for e in others]).tokenizer,
     }
+    copies = copies_words([e.source for e in looked_at], [e.target for e in looked_at])
+    if set(kinds.values()) == {"bpe"} and copies:
+        kinds = dict.fromkeys(kinds, "character")
     if data.shared:
         alike = kinds["source"] == kinds["target"]
         both = data.source or data.target or (kinds["source"] if alike else "bpe")
