@@ -18,11 +18,12 @@ def pytest_configure(config):
 
 
 @pytest.fixture(scope="module")
-def vectors():
-    """The parts of ``promise/data/vectors.py``, for the tests of a module; then they go."""
+def outside(request):
+    """The parts of the files that a module names as ``OUTSIDE``, in ``promise/``, for its tests; then they go."""
     for kind in registry.KINDS:
         registry.parts(kind)  # imported now, they stay
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "_parts", {kind: dict(parts) for kind, parts in registry._parts.items()})
-        import_file(Path(__file__).parent / "promise" / "data" / "vectors.py")
+        for file in request.module.OUTSIDE:
+            import_file(Path(__file__).parent / "promise" / file)
         yield

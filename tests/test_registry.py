@@ -21,7 +21,7 @@ class Squashed(Cell):
         super().__init__(inputs, size, blocks=("h",), recurrent=("h",))
         self.slope = slope
 
-    def forward(self, z, state, probe=None):
+    def forward(self, z, state, probe=None, add=None):
         h = torch.tanh(self.slope * (z + state[0] @ self.recurrent.t()))
         return h, (h,)
 '''

@@ -117,8 +117,11 @@ WIRING_REFUSED = [
         "works with the score",
     ),
     Rule(("score", "keys"), lambda s, k: not static(s) or k in ("-", "given"), "reads no key or query"),
-    Rule(("score", "context"), lambda s, c: c != "past" or not carries("score", s), "keeps a past"),
-    Rule(("normaliser", "context"), lambda n, c: c != "past" or not carries("normaliser", n), "keeps a past"),
+    *(
+        Rule((kind, "context"), lambda part, c, kind=kind: c != "past" or not carries(kind, part), "keeps a past")
+        for kind in ("score", "normaliser")
+        if any(carries(kind, part) for part in names(kind))
+    ),
 ]
 SOURCE_REFUSED = [
     Rule(

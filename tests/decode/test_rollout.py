@@ -10,7 +10,8 @@ from seqloom.decode.rollout import rollout, rolls_out
 from seqloom.errors import OptionError, SeqloomError
 from seqloom.registry import build
 
-pytestmark = pytest.mark.usefixtures("vectors")
+OUTSIDE = ("data/vectors.py",)
+pytestmark = pytest.mark.usefixtures("outside")
 NONE = Lengths(0, None, 0.0, None)
 
 

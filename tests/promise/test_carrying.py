@@ -1,18 +1,17 @@
 """Attention that carries a past, from outside the package: as a layer, in a decoder, in search."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
-from seqloom import Batch, build_model, registry
+from seqloom import Batch, build_model
 from seqloom.batch import END, shift
 from seqloom.errors import OptionError
 from seqloom.nn.attention import Attention
-from seqloom.registry import build, import_file
+from seqloom.registry import build
 
-FOLDER = Path(__file__).parent
+OUTSIDE = ("parts/coverage_score.py", "proofs/monotonic.py")
+pytestmark = pytest.mark.usefixtures("outside")
 COVERAGE, MONOTONIC = {"score": "outside_coverage"}, {"score": "bilinear", "normaliser": "outside_monotonic"}
 KINDS = pytest.mark.parametrize("attention", [COVERAGE, MONOTONIC], ids=["coverage", "monotonic"])
 WIRINGS = {
@@ -21,17 +20,6 @@ WIRINGS = {
     "previous": {"context": "previous", "into": "cell"},
 }
 B, T, S, H = 3, 4, 5, 6
-
-
-@pytest.fixture(autouse=True, scope="module")
-def outside():
-    """The parts of two files, for the tests of this module only."""
-    with pytest.MonkeyPatch.context() as patch:
-        for kind in ("score", "normaliser"):
-            patch.setitem(registry._parts, kind, dict(registry.parts(kind)))
-        import_file(FOLDER / "parts" / "coverage_score.py")
-        import_file(FOLDER / "proofs" / "monotonic.py")
-        yield
 
 
 def rand(*shape):

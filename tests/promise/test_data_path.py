@@ -16,7 +16,8 @@ from seqloom.errors import InputError, OptionError, SentenceError
 ROOT = Path(__file__).parents[2]
 VECTORS = Path(__file__).parent / "data" / "vectors.py"
 LENGTHS = range(2, 7)
-pytestmark = pytest.mark.usefixtures("vectors")
+OUTSIDE = ("data/vectors.py",)
+pytestmark = pytest.mark.usefixtures("outside")
 
 
 def run_seqloom(*arguments: object, stdin: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:

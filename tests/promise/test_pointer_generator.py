@@ -8,14 +8,15 @@ import torch
 
 from seqloom import Batch, build_model
 from seqloom.batch import END, UNKNOWN, Padded, shift
-from seqloom.data.fields import Text
 from seqloom.data.pad import pad
 from seqloom.decode import Ensemble, Masks
 from seqloom.decode.score import score
 from seqloom.errors import OptionError
 from seqloom.registry import build
 from seqloom.train.objectives.scheduled_sampling import scheduled_loss
-from tests.promise.proofs.pointer_generator import Copying
+
+OUTSIDE = ("proofs/pointer_generator.py",)
+pytestmark = pytest.mark.usefixtures("outside")
 
 MODELS = {
     "recurrent": {"preset": "luong", "encoder.bidirectional": True, "encoder.size": 16, "bridge": "perceptron"},
@@ -56,8 +57,15 @@ def example(draw: random.Random) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def fields():
     texts = [one["source"] for one in examples(7, 100)] + [one["target"] for one in examples(8, 100)]
-    tokenizer = build("tokenizer", {"name": "symbols", "min_count": 2}).train(iter(texts))
-    return {"source": Text.of(tokenizer), "copies": Copying.of(tokenizer), "target": Copying.of(tokenizer, end=True)}
+    words = {"tokenizer": {"name": "symbols", "min_count": 2}}
+    made = {
+        "source": build("field", {"name": "text", **words}),
+        "copies": build("field", {"name": "copying", **words}),
+        "target": build("field", {"name": "copying", "end": True, **words}),
+    }
+    for field in made.values():
+        field.fit(texts)
+    return made
 
 
 def examples(seed: int, count: int) -> list[dict[str, str]]:
