@@ -93,7 +93,7 @@ class _Zeros(torch.autograd.Function):
         used = [(grad, x.to(grad.dtype)) for grad, x in zip(grads, ctx.inputs, strict=False) if grad is not None]
         if not used:
             return None, None, None, None
-        grad, x = (torch.stack(tensors, -2).flatten(-3, -2) for tensors in zip(*used, strict=True))
+        grad, x = (torch.cat(tensors, -2) for tensors in zip(*used, strict=True))
         return grad.mT @ x, None, None, None
 
 
