@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from seqloom.config import Config, DataConfig
-from seqloom.data.examples import SIDES, Example, Examples, Pairs, Skipped
+from seqloom.data.examples import SIDES, Examples, Pairs, Skipped
 from seqloom.data.fields import Text
 from seqloom.data.holdout import hold_out
 from seqloom.data.prepare import Prepared, check_data, prepare
@@ -93,7 +93,7 @@ def compile_corpus(
     elif learned.once:
         learned = Pairs(list(learned.read(empty=data.empty, skipped=skipped)), name="train")
     validation = () if judged.once else judged.read(empty=data.empty)
-    for line in choose_texts(config, learned.read(empty=data.empty), validation):
+    for line in choose_tokenizers(config, learned.read(empty=data.empty), validation):
         display.say(line)
     prepared = prepare(
         out,
@@ -113,25 +113,6 @@ def compile_corpus(
         ):
             display.say(line)
     return prepared
-
-
-def choose_texts(config: Config, train: Iterable[Example], dev: Iterable[Example]) -> list[str]:
-    """Choose the tokenizers of the sides that are text; says what was chosen."""
-    data = config.data
-    named = [side for side in SIDES if side in data.fields]
-    for side in named:
-        if getattr(data, side) is not None:
-            raise OptionError(
-                f"data.{side} is the tokenizer of a text, and data.fields.{side} sets it too: leave out one"
-            )
-    if len(named) == len(SIDES):
-        return []
-    for side in named:  # no text: its tokenizer is not to be chosen
-        setattr(data, side, "byte")
-    said = choose_tokenizers(config, train, dev)
-    for side in named:
-        setattr(data, side, None)
-    return said
 
 
 def files(paths: Sequence[str], config: Config) -> Examples:

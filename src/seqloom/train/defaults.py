@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from seqloom.config import WHOLE, Config
-from seqloom.data.examples import Example
+from seqloom.data.examples import SIDES, Example
 from seqloom.data.texts import Kind, copies_words
 from seqloom.errors import OptionError, SeqloomError
 from seqloom.merge import merge
@@ -63,20 +63,22 @@ def choose_tokenizers(config: Config, examples: Iterable[Example], dev: Iterable
     dev: of the validation set, whose words a closed vocabulary has too.
     """
     data, said = config.data, []
+    for side in SIDES:
+        if side in data.fields and getattr(data, side) is not None:
+            raise OptionError(
+                f"data.{side} is the tokenizer of a text, and data.fields.{side} sets it too: leave out one"
+            )
     looked_at = list(islice(examples, LOOKED_AT))
     if not looked_at:
         raise OptionError("there is no pair to train on")
     others = list(islice(dev, LOOKED_AT))
-    kinds = {
-        "source": Kind.of([e.source for e in looked_at], [e.source for e in others]).tokenizer,
-        "target": Kind.of([e.target for e in looked_at], [e.target for e in others]).tokenizer,
-    }
-    copies = copies_words([e.source for e in looked_at], [e.target for e in looked_at])
-    if set(kinds.values()) == {"bpe"} and copies:
+    texts = {side: [e[side] for e in looked_at] for side in SIDES if side not in data.fields}
+    kinds = {side: Kind.of(some, [e[side] for e in others]).tokenizer for side, some in texts.items()}
+    if list(kinds.values()) == ["bpe", "bpe"] and copies_words(texts["source"], texts["target"]):
         kinds = dict.fromkeys(kinds, "character")
-    if data.shared:
-        alike = kinds["source"] == kinds["target"]
-        both = data.source or data.target or (kinds["source"] if alike else "bpe")
+    if data.shared and kinds:
+        alike = len(set(kinds.values())) == 1
+        both = data.source or data.target or (next(iter(kinds.values())) if alike else "bpe")
         data.source, data.target = data.source or both, data.target or both  # two that differ are refused later
     for side, kind in kinds.items():
         if getattr(data, side) is None:
