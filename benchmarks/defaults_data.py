@@ -203,8 +203,8 @@ def public(data: Path) -> Iterator[DataSet]:
     yield split("django", list(dict(code[:4000]).items())[:2500], 2000, "bleu")
 
 
-def data_sets(data: Path) -> list[DataSet]:
-    """All of them."""
+def data_sets(data: Path | None = None) -> list[DataSet]:
+    """All of them, or only the generated ones."""
     return [
         generated("inflection", inflection, 800),
         generated("commands", commands, 800),
@@ -213,7 +213,7 @@ def data_sets(data: Path) -> list[DataSet]:
         generated("arithmetic", arithmetic, 1000),
         generated("numbers", numbers, 1000),
         dates(1000),
-        *public(data),
+        *(public(data) if data else ()),
     ]
 
 

@@ -6,11 +6,12 @@ import pytest
 
 from seqloom.config import make_config
 from seqloom.data.examples import Example
-from seqloom.data.fields import Fields, text_specs
+from seqloom.data.fields import Fields, Text, text_specs
 from seqloom.data.texts import Kind
 from seqloom.errors import OptionError, SeqloomError
 from seqloom.train.defaults import TABLE, choose, choose_tokenizers, choose_updates
 from seqloom.train.display import Display
+from seqloom.train.judge import fitting
 from seqloom.train.start import train
 from tests.train.small import trained
 
@@ -114,7 +115,7 @@ def test_everything_is_chosen(pairs):
     config = make_config({"data": {"source": "bpe", "target": "bpe"}})
     said = [*choose(config, pairs), *choose_updates(config, 100)]
     assert len(said) >= 7
-    optional = {"batch_tokens", "batch_sentences", "objective", "sampling"}
+    optional = {"batch_tokens", "batch_sentences", "objective", "sampling", "metric"}  # the field chooses the metric
     assert None not in config.train.model_dump(exclude=optional).values()
 
 
@@ -188,9 +189,9 @@ def test_an_option_can_be_set_on_the_default_preset():
     ],
 )
 def test_the_metric_suits_the_target(tokenizer, targets, metric):
-    config = make_config({"data": {"target": {"name": tokenizer, "lowercase": True}}})
-    choose(config, 1000, targets)
-    assert config.train.metric == {"name": metric, "lowercase": True}
+    field = Text(tokenizer={"name": tokenizer, "lowercase": True})
+    best, *_ = field.metrics(targets)
+    assert fitting(best, field) == {"name": metric, "lowercase": True}
 
 
 def test_weights_are_chosen_by_a_metric_that_can_tell_single_words(tmp_path):

@@ -34,11 +34,11 @@ def commented(config: Any, pairs: int) -> list[str]:
     from seqloom.models.describe import complete_part
     from seqloom.train.defaults import choose, choose_updates
 
-    metric, updates = config.train.metric, config.train.updates
+    updates = config.train.updates
     choose(config, pairs)
     sentences = config.train.batch_sentences or max(1, (config.train.batch_tokens or 0) // TOKENS_A_SENTENCE)
     choose_updates(config, max(1, pairs // sentences))
-    config.train.metric, config.train.updates = metric, updates
+    config.train.updates = updates
     data, train = config.data.model_dump(mode="json"), config.train.model_dump(mode="json")
     for section, keys in ((data, ("source", "target")), (train, ("optimiser", "schedule", "sampling", "metric"))):
         for key in keys:

@@ -17,7 +17,7 @@ from seqloom.merge import merge
 from seqloom.models.build import check_wiring
 from seqloom.models.describe import complete
 from seqloom.presets import load_preset
-from seqloom.registry import build, split
+from seqloom.registry import build
 
 PRESET = "recurrent"
 LOOKED_AT = 2000
@@ -141,11 +141,8 @@ def check_parts(config: Config) -> None:
             build(kind, {**CHOSEN.get(kind, {}), **_mapping(spec)}, *more.get(kind, ()))
 
 
-def choose(config: Config, pairs: int, targets: Iterable[str] = ()) -> list[str]:
-    """Fill in all that the configuration leaves open but the number of updates; says what was chosen.
-
-    targets: what outputs are to be judged by.
-    """
+def choose(config: Config, pairs: int) -> list[str]:
+    """Fill in what the configuration leaves open and the number of pairs decides; says what was chosen."""
     row = suited_to(pairs)
     said: list[str] = []
     described = model_described(config)
@@ -169,11 +166,6 @@ def choose(config: Config, pairs: int, targets: Iterable[str] = ()) -> list[str]
     if train.updates is None and train.epochs is None:
         train.epochs = row.epochs
         said.append(f"{row.epochs} epochs")
-    if train.metric is None:
-        target, options = split("tokenizer", config.data.target or "bpe")
-        lowercase = {"lowercase": True} if options.get("lowercase") else {}  # unseen, unknown
-        train.metric = {"name": Kind.of(list(islice(targets, LOOKED_AT))).metrics(target)[0], **lowercase}
-        said.append(f"judged by {train.metric['name']}")
     if train.optimiser is None or "name" not in _mapping(train.optimiser):
         rate = {"rate": 1e-3, "betas": [0.9, 0.98]} if _is_transformer(config) else {"rate": row.rate}
         train.optimiser = {**CHOSEN["optimiser"], **rate, **_mapping(train.optimiser)}
