@@ -190,9 +190,9 @@ def lines(path: Path) -> list[str]:
 
 def public(data: Path) -> Iterator[DataSet]:
     """Parts of the corpora that are below a folder."""
-    words = {part: lines(data / "g2p" / f"{part}.tsv") for part in ("ice_train", "ice_dev", "ice_test")}
-    ice = [[(w.split("\t")[0], w.split("\t")[1]) for w in words[p]] for p in words]
-    yield DataSet("g2p", *ice, "exact")
+    words = [[tuple(line.split("\t")) for line in lines(data / f"g2p/fre_{p}.tsv")] for p in ("train", "dev", "test")]
+    Random(1).shuffle(words[0])
+    yield DataSet("g2p", words[0][:2000], words[1][:HELD_OUT], words[2], "exact")
     pairs = list(zip(lines(data / "multi30k/train.de"), lines(data / "multi30k/train.en"), strict=True))
     short = [pair for pair in pairs if len(pair[0].split()) <= 9]
     Random(1).shuffle(short)
