@@ -21,9 +21,12 @@ class Worker:
     python: whose environment it runs in.
     script: a file that calls ``serve`` or ``answer`` of ``harness.worker``.
     threads: of its computations, the same for all that are compared.
+    variables: further ones of its environment.
     """
 
-    def __init__(self, python: Path | str, script: Path, *, threads: int) -> None:
+    def __init__(
+        self, python: Path | str, script: Path, *, threads: int, variables: Mapping[str, str] | None = None
+    ) -> None:
         self.name = script.stem
         limits = {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "MKL", "OPENBLAS")}
         # In a session of its own: Ctrl-C is for the driver, which then ends its workers in good order.
@@ -32,7 +35,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | limits,
+            env={**os.environ, **limits, **(variables or {})},
             start_new_session=True,
         )
 
