@@ -403,7 +403,7 @@ STUCK_AT_ZERO = [(0.0, 3.0), (0.3, 2.0), (0.0, 1.0), (0.0, 1.5), (0.2, 1.2), (0.
 @pytest.mark.parametrize(
     ("values", "best"),
     [
-        (STUCK_AT_ZERO, 10),  # of those from the fourth validation on, when it is noticed
+        (STUCK_AT_ZERO, 6),
         ([(value + 50, loss) for value, loss in STUCK_AT_ZERO], 4),
         ([*STUCK_AT_ZERO[:5], (5.0, 9.0)], 12),
     ],
@@ -416,8 +416,18 @@ def test_the_validation_loss_decides_while_the_metric_is_stuck(tmp_path, monkeyp
     shown = io.StringIO()
     folder = trained(tmp_path / "run", {"train": {"evaluate_every": 2}}, display=PlainDisplay(shown))
     assert load_checkpoint(folder.checkpoint)["standing"]["best"][0][1] == best
-    assert ("until it moves, the validation loss decides" in shown.getvalue()) == (best != 4)
-    assert ("exact moves" in shown.getvalue()) == (best == 12)
+    assert ("until it changes, the validation loss selects" in shown.getvalue()) == (best != 4)
+    assert ("exact changes now" in shown.getvalue()) == (best == 12)
+
+
+def test_the_validation_loss_breaks_ties_in_short_runs(tmp_path, monkeypatch):
+    """Two validations are too few to call a metric stuck; the better weights are kept all the same."""
+    found = iter([Judgement({"exact": 0.0, "loss": loss}, 0, ("a", "b", "c")) for loss in (3.0, 2.0)])
+    monkeypatch.setattr(Judge, "__call__", lambda *_: next(found))
+    shown = io.StringIO()
+    folder = trained(tmp_path / "run", {"train": {"evaluate_every": 6}}, display=PlainDisplay(shown))
+    assert load_checkpoint(folder.checkpoint)["standing"]["best"] == [(0.0, 12)]
+    assert "exact had the same value in all 2 validations" in shown.getvalue()
 
 
 def test_the_log_shows_pairs_as_the_model_sees_them(run):

@@ -40,7 +40,7 @@ from seqloom.train.objectives import Objective
 DIVERGED = 2.0
 """A loss so many times that of guessing all symbols alike will not come back."""
 STUCK = 4
-"""After so many validations, a metric that has not moved tells nothing about which weights are best."""
+"""After so many validations with one value, a metric is reported as constant."""
 FLOOR = 1.0
 """Of a metric that should rise, whatever is below counts as 0."""
 
@@ -243,15 +243,18 @@ class Loop:
         return True
 
     def _rank(self, kept: tuple[float, int]) -> tuple[float, float, int]:
-        """Best first; of equals, the earlier. Where the metric is stuck, the validation loss decides."""
+        """Best first: by the metric, then by the validation loss, then the earlier.
+
+        So the loss decides while the metric is constant or at its floor.
+        """
         value, update = kept
-        if self.is_stuck:
-            return (0.0, self.standing.losses.get(update, math.inf), update)
-        return (-value if self.judge.higher_is_better else value, 0.0, update)
+        level = self._level(value)
+        loss = self.standing.losses.get(update, math.inf)
+        return (-level if self.judge.higher_is_better else level, loss, update)
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the metric has told nothing so far."""
+        """Whether the metric has had one value so often that people should know."""
         return self.standing.unmoved >= STUCK
 
     def _notice(self, value: float) -> None:
@@ -264,11 +267,11 @@ class Loop:
         standing.unmoved = 0 if moved else standing.unmoved + 1
         if self.is_stuck and not was_stuck:
             self.display.say(
-                f"{name} was {value:.2f} in all of the first {STUCK} validations, so it can't tell which weights are "
-                f"best: until it moves, the validation loss decides. To choose another metric: --set train.metric=…"
+                f"{name} was {value:.2f} in all of the first {STUCK} validations: until it changes, the validation "
+                f"loss selects the best weights. To choose another metric: --set train.metric=…"
             )
         elif was_stuck and moved:
-            self.display.say(f"{name} moves: from now on it decides again which weights are best")
+            self.display.say(f"{name} changes now and selects the best weights again")
 
     def _level(self, value: float) -> float:
         return 0.0 if self.judge.higher_is_better and value < FLOOR else value

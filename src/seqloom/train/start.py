@@ -280,6 +280,11 @@ def closing_remarks(loop: Loop, config: Config, truncated: int) -> list[str]:
             f"(search.max_length, search.max_ratio)"
         )
     standing, best = loop.standing, loop.standing.best
+    if standing.unmoved > 1 and not loop.is_stuck and loop.judge.decides != "loss":
+        said.append(
+            f"{loop.judge.decides} had the same value in all {standing.unmoved} validations, so the validation loss "
+            f"selected the weights. To choose another metric: --set train.metric=…"
+        )
     if standing.evaluated > (config.train.evaluate_every or 0) and best and best[0][1] == standing.update:
         longer = (
             f"train.epochs={2 * config.train.epochs}" if config.train.epochs else f"train.updates={2 * loop.updates}"
