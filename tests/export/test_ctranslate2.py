@@ -91,18 +91,29 @@ def test_answers_are_the_same(both, search):
     batch = sentences(2 * TOGETHER + 3)
     lengths, ended = set(), 0
     for ours, theirs in zip(search(model, batch), search(engine, batch), strict=True):
-        if not all(h.finished for h in ours):
-            continue  # at the greatest length the two differ
+        assert theirs[0].truncated == ours[0].truncated
+        if any(h.truncated for h in ours):
+            continue  # where we let END alone follow, it takes what is likeliest and cuts the answer
         ended += 1
         assert [h.tokens for h in theirs] == [h.tokens for h in ours]
         for a, b in zip(ours, theirs, strict=True):
             lengths.add(len(a.tokens))
-            assert b.finished
+            assert (b.finished, b.truncated) == (True, False)
             assert b.formula == a.formula
             assert b.value == pytest.approx(a.value, rel=1e-3, abs=1e-3)
             assert b.token_log_probs == pytest.approx(a.token_log_probs, rel=1e-3, abs=1e-3)
     assert ended > TOGETHER, "there must be something to compare"
     assert len(lengths) > 2
+
+
+def test_the_same_answers_are_truncated(both):
+    """Also those that have an end, which CTranslate2 and our search reach in their own ways."""
+    model, engine = both
+    for search in (Greedy(max_length=4), Beam(width=5, refill=True, max_length=4)):
+        found = search(model, sentences(40)), search(engine, sentences(40))
+        ours, theirs = ([answers[0].truncated for answers in every] for every in found)
+        assert theirs == ours
+        assert set(ours) == {True, False}
 
 
 def test_without_a_word_on_it_places_are_filled_again(both):

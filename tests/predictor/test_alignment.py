@@ -31,6 +31,7 @@ def answer(**changes) -> Answer:
         "value": -0.125,
         "formula": "log_prob / n",
         "finished": True,
+        "truncated": False,
         "source_tokens": ["▁ein", "▁Hu", "nd", "."],
         "weights": WEIGHTS,
         "word_numbers": ([0, 1, 1, 1], [0, 1, 1]),

@@ -88,6 +88,6 @@ def predict(
                 sys.stdout.write(line + "\n")
         sys.stdout.flush()
         count += len(group)
-        cut += sum(not answers[0].finished for answers in found)
+        cut += sum(answers[0].truncated for answers in found)
     if cut:
         print(f"seqloom: {truncation(cut, count)}", file=sys.stderr)

@@ -107,6 +107,7 @@ class Mbr(Sample):
 
     def _ranked(self, samples: list[Hypothesis], read: Read | None) -> list[Hypothesis]:
         """The answers among the samples of one sentence, those of the greatest mean utility first."""
+        truncated = 2 * sum(not h.finished for h in samples) > len(samples)
         samples = [h for h in samples if h.finished] or samples
         times = Counter(tuple(h.tokens) for h in samples)
         answers = {tuple(h.tokens): h for h in samples}
@@ -121,5 +122,6 @@ class Mbr(Sample):
         values = np.average(utility, axis=1, weights=[times[tokens] for tokens in answers])
         ranked = sorted(zip(answers.values(), values.tolist(), strict=True), key=lambda pair: -pair[1])
         return [
-            replace(h, value=value, formula=f"mean {name} with the samples") for h, value in ranked[: self.answers]
+            replace(h, value=value, formula=f"mean {name} with the samples", truncated=truncated)
+            for h, value in ranked[: self.answers]
         ]

@@ -69,7 +69,7 @@ def rollout(
 
 
 def _hypothesis(values: list[Any], finished: bool) -> Hypothesis:
-    return Hypothesis(values, math.nan, math.nan, "none: it was rolled out", [], None, finished)
+    return Hypothesis(values, math.nan, math.nan, "none: it was rolled out", [], None, finished, not finished)
 
 
 def _given_steps(model: Any, batch: Batch, lengths: Lengths, most_B: Tensor) -> Tensor:

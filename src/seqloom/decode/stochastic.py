@@ -67,12 +67,13 @@ class Stochastic(Search):
         total_BKV = conditioned(phi_BKV + noise_KV[number_BK], rows.total_BK[..., None].to(phi_BKV))
 
         too_long_B1V = (rows.most_B == rows.t)[:, None, None] & (torch.arange(V, device=phi_BKV.device) != END)
+        likeliest_BK = log_probs_BKV.amax(-1)
         total_BW, place_BW = best(total_BKV.masked_fill(too_long_B1V, IMPOSSIBLE).flatten(1), self.width)
         return Choice(
             place_BW // V,
             place_BW % V,
             total_BW,
-            log_probs_BKV.amax(-1),
+            likeliest_BK - likeliest_BK.nan_to_num(nan=0.0, neginf=0.0),  # 0: the greatest G is the row's own
             phi_BKV.flatten(1).gather(1, place_BW),
         )
 

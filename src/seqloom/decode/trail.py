@@ -41,6 +41,7 @@ class Trail:
         self.keep_weights = keep_weights
         self.steps: list[Nodes] = []
         self.endings: list[list[Ending]] = [[] for _ in range(sentences)]
+        self.stopped: dict[int, float] = {}
         self.some_finished = False
 
     def add(
@@ -58,6 +59,10 @@ class Trail:
         """Answers that this step would not continue: they end, without END, at nodes of the step before."""
         self._end(len(self.steps) - 2, False, sentence_E, node_E, total_E, value_E)
 
+    def stop(self, sentence_E: Tensor, value_E: Tensor) -> None:
+        """Sentences at their maximum length, with what the best beginning was worth that would have gone on."""
+        self.stopped.update(zip(sentence_E.tolist(), value_E.tolist(), strict=True))
+
     def _end(self, step: int, finished: bool, *columns_E: Tensor) -> None:
         for sentence, node, total, value in zip(*(column.tolist() for column in columns_E), strict=True):
             self.endings[sentence].append(Ending(step, node, total, value, finished))
@@ -68,8 +73,9 @@ class Trail:
         tokens, log_probs, rows, weights = self._read([end for one in best for end in one], mask_BS.device)
         answers: list[list[Hypothesis]] = []
         e = 0
-        for one, real_S in zip(best, mask_BS.cpu(), strict=True):
+        for sentence, (one, real_S) in enumerate(zip(best, mask_BS.cpu(), strict=True)):
             answers.append([])
+            stopped = self.stopped.get(sentence, -math.inf)
             for end in one:
                 n = end.step + 1
                 of = real_S if on_source else torch.ones(n, dtype=torch.bool)  # what attention is about
@@ -82,6 +88,7 @@ class Trail:
                         token_log_probs=log_probs[e][:n],
                         weights=None if weights is None else weights[e, :n, : len(of)][:, of],
                         finished=end.finished,
+                        truncated=not end.finished or end.value < stopped,
                         on_source=on_source,
                         rows=rows[e][:n],
                     )

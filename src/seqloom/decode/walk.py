@@ -43,7 +43,8 @@ class Choice(NamedTuple):
 
     beam_BW, token_BW: which of the sentence's K rows goes on, and with what; without beam_BW, each does by itself.
     total_BW: the candidate's; never more than that of the row it continues. −∞: there is none.
-    best_BK: the greatest log-probability of any continuation of a row; −∞: nothing can follow it.
+    best_BK: what the best of all continuations adds to a row's total, be it within the maximum length or not;
+        −∞: nothing can follow it.
     carry_BW: what to carry along for each candidate.
     """
 
@@ -223,10 +224,23 @@ class Walk:
             finished_BO = self.rows.finished_BO.index_put((b, origin_E), torch.ones_like(b), accumulate=True)
             self.rows = self.rows._replace(finished_BO=finished_BO)
 
+        if chosen.beam_BW is not None and t >= self.first_limit:
+            self._stop(chosen, row_BW, ended_BW, at_limit_B1[:, 0])
         on_BW = on_BW & ~at_limit_B1
         hope_B = chosen.total_BW.masked_fill(~on_BW, IMPOSSIBLE).amax(1)
         beaten_B = self.ranking.divide(hope_B, self.rows.most_B + 1) <= self.best_BN[:, -1]
         return on_BW & ~beaten_B[:, None]
+
+    def _stop(self, chosen: Choice, row_BW: Tensor, ended_BW: Tensor, at_limit_B: Tensor) -> None:
+        """Take down what the best beginning is worth that would go on, had its sentence not reached its limit.
+
+        One would if its best continuation is not END: no answer that ends with it has so great a total.
+        """
+        hope_BK = self.rows.total_BK + chosen.best_BK
+        content_BW = ended_BW & (chosen.total_BW >= hope_BK.flatten()[row_BW])
+        hope_BK.view(-1)[row_BW[content_BW]] = IMPOSSIBLE
+        hope_B = self.ranking.divide(hope_BK.amax(1), self.rows.t + 1)
+        self.trail.stop(self.rows.sentence_B[at_limit_B], hope_B[at_limit_B])
 
     def _value(self, total_E: Tensor, n: int, row_E: Tensor, b_E: Tensor) -> Tensor:
         """Of answers of n tokens that end in these rows, of the sentences at these places."""

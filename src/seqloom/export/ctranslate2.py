@@ -162,10 +162,11 @@ def _names(tokens: int) -> list[str]:
 
 
 class Found(NamedTuple):
-    """An answer of CTranslate2's: its tokens, without END, and whether it ended."""
+    """An answer of CTranslate2's: its tokens, without END, whether it ended, and whether a better one was cut."""
 
     tokens: list[str]
     finished: bool
+    truncated: bool
 
 
 class CTranslate2Model:
@@ -288,8 +289,15 @@ def _check(search: Search, masks: Masks) -> None:
 
 
 def _ranked(search: Search, answer: Any) -> list[Found]:
-    """The best of CTranslate2's answers, which are in order; those that ended come first."""
-    every = [Found(tokens[:-1], tokens[-1:] == [SPECIAL[END]]) for tokens in answer.hypotheses]
+    """The best of CTranslate2's answers, which are in order; those that ended come first.
+
+    At the greatest length it takes whatever is likeliest, be it END or not: what it ranks behind an answer that did
+    not end, our search gives only because END alone may follow there.
+    """
+    ended = [tokens[-1:] == [SPECIAL[END]] for tokens in answer.hypotheses]
+    every = [
+        Found(tokens[:-1], ended[n], truncated=not all(ended[: n + 1])) for n, tokens in enumerate(answer.hypotheses)
+    ]
     return sorted(every, key=lambda found: not found.finished)[: search.n_best]
 
 
@@ -304,4 +312,5 @@ def _hypothesis(search: Search, found: Found, log_probs: list[float]) -> Hypothe
         token_log_probs=log_probs,
         weights=None,
         finished=found.finished,
+        truncated=found.truncated,
     )

@@ -30,7 +30,7 @@ class Answers:
     - ``log_probs``: the log-probability of the first reference, teacher-forced and summed over its tokens
     - ``tokens``: how many tokens that is, END included
     - ``correct``: how many of them had the highest probability
-    - ``truncated``: which outputs ended before the model ended them
+    - ``truncated``: which outputs ended before the model would have ended them
     """
 
     hypotheses: Sequence[str] | None

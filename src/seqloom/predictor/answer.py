@@ -49,6 +49,8 @@ class Answer:
     token_log_probs: of each of its tokens, and of END.
     value: what the search compared, by its ``formula``.
     finished: False where the maximum length cut it off, or nothing was allowed to follow.
+    truncated: whether the limits rather than the model made it what it is: it is not finished, or a beam had better
+        beginnings that it had to stop at the maximum length.
     source_tokens: what the model read.
     weights: attention, one row per token written (END too), one column per source token; None without attention.
     word_numbers: for every source token, and for every token, the number of its word. A tokenizer that does not mark
@@ -62,6 +64,7 @@ class Answer:
     value: float
     formula: str
     finished: bool
+    truncated: bool
     source_tokens: list[str]
     weights: Tensor | None = field(repr=False)
     word_numbers: tuple[list[int], list[int]] = field(repr=False)
@@ -90,6 +93,7 @@ class Answer:
             "value": _finite(self.value),
             "formula": self.formula,
             "finished": self.finished,
+            "truncated": self.truncated,
             "alignment": self.alignment,
             "weights": _rounded_rows(self.weights),
         }
@@ -117,7 +121,7 @@ class Score:
         }
 
 
-BLANK = Answer("", [], 0.0, [], 0.0, "none: the source is blank", True, [], None, ([], []))
+BLANK = Answer("", [], 0.0, [], 0.0, "none: the source is blank", True, False, [], None, ([], []))
 """The answer to a source that is blank."""
 
 

@@ -35,6 +35,7 @@ def _answer(
         value=hypothesis.value,
         formula=hypothesis.formula,
         finished=hypothesis.finished,
+        truncated=hypothesis.truncated,
         source_tokens=read,
         weights=hypothesis.weights if hypothesis.on_source else None,
         word_numbers=(read_words, word_numbers(row, writer)),
