@@ -136,7 +136,7 @@ def test_a_decoder_state_gets_the_gradient_of_its_query(cell):
         (to_state, to_context) = torch.autograd.grad(total, [full.seen[name], context])
         (rest,) = torch.autograd.grad(without, cut.seen[name])
         keys = values = torch.stack([full.seen[f"encoder.0.forward.h[{s}]"] for s in range(S)], 1)
-        weights = full.seen["decoder.attention"][:, step]
+        weights = full.seen[f"decoder.attention[{step}]"][:, 0]
         a, g = context[:, step], to_context[:, step]
         by_query = torch.einsum("bs,bsh,bh,bsk->bk", weights, values - a[:, None], g, keys)
         assert by_query.any()

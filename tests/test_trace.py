@@ -86,6 +86,29 @@ def test_the_command_writes_what_python_gives(run, model):
     assert written.hypotheses[0].tokens == model.trace("aei", search="greedy").hypotheses[0].tokens
 
 
+def test_the_command_takes_an_object_as_predict_does(run, model):
+    command = [
+        sys.executable,
+        "-m",
+        "seqloom",
+        "trace",
+        str(run),
+        "--search",
+        "greedy",
+        "--format",
+        "jsonl",
+        "--text",
+    ]
+    asked = json.dumps({"source": "aei", "prefix": "i"})
+    ran = subprocess.run([*command, asked], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    written = Trace.from_json(json.loads(ran.stdout))
+    assert written.hypotheses[0].tokens == model.trace("aei", search="greedy", prefix="i").hypotheses[0].tokens
+    for wrong, said in (([*command, "aei"], "--text: not JSON"), ([*command, asked, "--format", "xml"], "'xml'")):
+        ran = subprocess.run(wrong, capture_output=True, text=True)
+        assert (ran.returncode, said in ran.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(("content", "says"), [("{}", "not a trace"), ("[", "not a trace"), (None, "can't be read")])
 def test_what_is_not_a_trace_is_refused(content, says, tmp_path):
     path = tmp_path / "trace.json"

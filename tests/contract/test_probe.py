@@ -6,10 +6,15 @@ import pytest
 import torch
 
 from seqloom import parts
-from seqloom.batch import shift
-from tests.contract.runs import LENGTHS, same, stepped, teacher_forced
+from seqloom.batch import START, Batch, shift
+from seqloom.decode.greedy import Greedy
+from tests.contract.runs import LENGTHS, rows_of, same, stepped, teacher_forced
 
 SOURCE_STEPS, TARGET_STEPS = max(s for s, _ in LENGTHS), max(t for _, t in LENGTHS) + 1
+
+
+SEARCHED = 4
+"""So many steps has a search for three tokens, with that of END."""
 
 
 class Recorder:
@@ -33,6 +38,46 @@ def recorded(model, batch) -> Recorder:
     inputs = shift(model.output.start(memory), batch.target)
     model(inputs, memory, attention=True, probe=recorder)
     return recorder
+
+
+class Intervening(Recorder):
+    """A probe that changes all there is at one step of the decoder."""
+
+    def __call__(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
+        super().__call__(name, tensor)
+        return tensor.flip(-1) * 0.7 + 0.1 if name.startswith("decoder") and name.endswith("[1]") else tensor
+
+
+def searched_and_forced(model, probe_type) -> tuple[list[Recorder], list[torch.Tensor]]:
+    """A greedy search for one sentence, and ``forward`` on what it found: what was heard, and log-probabilities."""
+    sources = rows_of(torch.Generator().manual_seed(1), [4]) if hasattr(model, "encoder") else None
+    batch = Batch.of(None if sources else [[]], sources)
+    searching, forcing = probe_type(), probe_type()
+    ((found,),) = Greedy(min_length=3, max_length=3)(model, batch, probe=searching)
+    memory = model.encode(batch, probe=forcing)
+    decoded = model(torch.tensor([[START, *found.tokens]]), memory, attention=True, probe=forcing)
+    forced = model.output.log_probs(decoded.as_rows(0, 3), memory)[range(3), found.tokens]
+    return [searching, forcing], [torch.tensor(found.token_log_probs[:3], dtype=forced.dtype), forced]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("probe_type", [Recorder, Intervening])
+def test_forward_and_search_show_the_same_by_the_same_names(model, probe_type):
+    """Also where a probe changes one step: what follows from it is the same in both."""
+    heard, log_probs = searched_and_forced(model, probe_type)
+    searching, forcing = ({n: x for n, x in one.heard if n.startswith("decoder")} for one in heard)
+    assert searching.keys() == forcing.keys()
+    assert {name[name.index("[") :] for name in searching} == {f"[{t}]" for t in range(SEARCHED)}
+    for name, tensor in searching.items():
+        same(forcing[name], tensor)
+    same(*log_probs)
+
+
+@torch.no_grad()
+def test_an_intervention_has_an_effect(model):
+    """Else the test before this one would compare nothing."""
+    log_probs = [searched_and_forced(model, probe_type)[1][0] for probe_type in (Recorder, Intervening)]
+    assert not torch.equal(*log_probs)
 
 
 @torch.no_grad()
@@ -61,9 +106,9 @@ def test_every_name_is_heard_once(model, batch):
 
 @torch.no_grad()
 def test_names_are_paths_with_the_step_in_brackets(model, batch):
-    """As in encoder.0.backward.forget[3]."""
+    """As in encoder.0.backward.forget[3]; only an encoder that has no steps has none to name."""
     for name in recorded(model, batch).names:
-        assert re.fullmatch(r"(encoder|decoder)(\.\w+)+(\[\d+\])?", name), name
+        assert re.fullmatch(r"encoder(\.\w+)+(\[\d+\])?|decoder(\.\w+)+\[\d+\]", name), name
 
 
 @torch.no_grad()
@@ -80,7 +125,7 @@ def test_the_weights_heard_are_the_weights_given(combination, model, batch):
     recorder = Recorder()
     decoded, inputs, _ = teacher_forced(model, batch, probe=recorder)
     heard = [tensor for name, tensor in recorder.heard if "attention" in name]
-    assert len(heard) in (1, inputs.shape[1])
+    assert len(heard) == inputs.shape[1]
     at_once = torch.cat([torch.nn.functional.pad(w, (0, decoded.attention.shape[2] - w.shape[2])) for w in heard], 1)
     same(at_once, decoded.attention)
 

@@ -182,10 +182,10 @@ def test_names_that_a_probe_hears_and_a_look_changes_nothing(norm):
     assert_equal(
         decoder(x, None, prepared(decoder, memory), probe=probe)[0], decoder(x, None, prepared(decoder, memory))[0]
     )
-    assert list(probe.seen) == ["self.attention", "cross.attention"]
-    assert not probe.seen["self.attention"][..., HIDDEN_FUTURE].any()
+    assert list(probe.seen) == [f"{part}.attention[{t}]" for part in ("self", "cross") for t in range(T)]
+    assert [probe.seen[f"self.attention[{t}]"].shape for t in range(T)] == [(B, N, 1, t + 1) for t in range(T)]
     _, _, weights = decoder(x, None, prepared(decoder, memory), weights=True, probe=unchanged)
-    assert_equal(weights, probe.seen["cross.attention"].mean(1))
+    assert_equal(weights, torch.cat([probe.seen[f"cross.attention[{t}]"] for t in range(T)], 2).mean(1))
 
 
 @norms

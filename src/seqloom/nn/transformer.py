@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.memory import by_sentence
 from seqloom.nn.multihead import MultiHead
-from seqloom.nn.probe import Probe, silent, within
+from seqloom.nn.probe import Probe, each_step, silent, within
 
 Norm = Literal["before", "after"]
 FeedForwardActivation = Literal["relu", "gelu"]
@@ -100,26 +100,32 @@ class DecoderLayer(nn.Module):
         *,
         weights: bool = False,
         probe: Probe = silent,
+        by_step: bool = True,
     ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor | None]:
         """The layer on T steps.
 
         past: cached keys and values of the t steps before, R N t H/N each; None: there were none.
         memory: prepared keys and values B N S H/N, and the mask B S or None; each sentence's R/B beams see the same.
+        by_step: whether the probe's names have the number of the step, counted from the first of these; without it
+            there is one step, whose number the caller knows.
 
         Returns the steps, keys and values including their own, and (if asked) the weights on the memory R T S.
         """
+        R, T, _ = x_RTH.shape
+        of_self, of_cross = within(probe, "self."), within(probe, "cross.")
+        if by_step:
+            of_self, of_cross = each_step(of_self, T, growing=True), each_step(of_cross, T)
         y = self.self_path.enter(x_RTH)
         keys, values = self.self_attention.prepare(y)
         if past is not None and past[0].shape[2]:
             keys, values = torch.cat((past[0], keys), 2), torch.cat((past[1], values), 2)
-        y, _ = self.self_attention(y, keys, values, causal=x_RTH.shape[1] > 1, probe=within(probe, "self."))
+        y, _ = self.self_attention(y, keys, values, causal=T > 1, probe=of_self)
         x_RTH = self.self_path.join(x_RTH, y)
         seen: Tensor | None = None
         if self.cross_attention is not None and memory is not None:
-            R, T, _ = x_RTH.shape
             # To attention, the beams of a sentence are further steps of its target: the memory is not copied.
             y = by_sentence(self.cross_path.enter(x_RTH), memory[0].shape[0]).flatten(1, 2)
-            y, seen = self.cross_attention(y, *memory, weights=weights, probe=within(probe, "cross."))
+            y, seen = self.cross_attention(y, *memory, weights=weights, probe=of_cross)
             x_RTH = self.cross_path.join(x_RTH, y.view(R, T, -1))
             seen = None if seen is None else seen.view(R, T, -1)
         x_RTH = self.feed_path.join(x_RTH, self.feed_forward(self.feed_path.enter(x_RTH)))

@@ -1,7 +1,7 @@
 """What a decoder is."""
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from torch import Tensor, nn
 
@@ -42,6 +42,11 @@ class Decoder(nn.Module):
     longest: int | None = None
     attends_to: Literal["source", "past"] | None = None
     input_deviation: float = 1.0
+
+    adam: ClassVar[Mapping[str, Any]] = {}
+    """Options of Adam that suit it better than what suits the amount of data."""
+    warmup: ClassVar[int] = 200
+    """Updates of warm-up that suit it."""
 
     def prepare(self, values_BSH: Tensor) -> dict[str, Tensor]:
         """What can be computed from the values before the first step, by name, for the memory."""

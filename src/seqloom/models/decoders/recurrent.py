@@ -16,7 +16,7 @@ from seqloom.nn.attention import Attention
 from seqloom.nn.cells import Cell
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.memory import DecoderOutput, DecoderState, Memory, check_beams, for_rows
-from seqloom.nn.probe import Probe, at_step, silent, within
+from seqloom.nn.probe import Probe, at_step, each_step, silent, within
 from seqloom.nn.recurrent import INPUT_DEVIATION, over_time
 from seqloom.registry import Count, Share, Spec, build, check, register, split
 
@@ -175,7 +175,8 @@ class RecurrentDecoder(Decoder):
             s_BTH, parts = over_time(cast(Cell, self.cells[n]), inputs, last, probe=within(probe, f"{n}."))
             new.update(zip(names, parts, strict=True))
             if n == self.query_layer:
-                context, weights = self._attend(s_BTH, state, new, memory, probe=probe)
+                each = each_step(probe, e_BTE.shape[1], growing=self.wiring.context == "past")
+                context, weights = self._attend(s_BTH, state, new, memory, probe=each)
         return DecoderOutput(self.dropout(self.readout(e_BTE, s_BTH, context)), weights, new)
 
     def _sequential(self, e_BTE: Tensor, state: DecoderState, memory: Memory, probe: Probe) -> DecoderOutput:

@@ -1,7 +1,7 @@
 """The Transformer's decoder."""
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 
@@ -32,6 +32,9 @@ class TransformerDecoder(Decoder):
     dropout: on every sub-layer and within the position-wise network, on the weights of attention, and on the sum of
         embedding and position.
     """
+
+    adam: ClassVar[Mapping[str, Any]] = {"rate": 1e-3, "betas": [0.9, 0.98]}
+    warmup: ClassVar[int] = 1000
 
     def __init__(
         self,
@@ -77,13 +80,19 @@ class TransformerDecoder(Decoder):
         return DecoderState(dict.fromkeys(names, nothing))
 
     def step(self, e_RE: Tensor, state: DecoderState, memory: Memory, *, probe: Probe = silent) -> DecoderOutput:
-        decoded = self(e_RE[:, None], state, memory, attention=True, probe=probe)
+        decoded = self._steps(e_RE[:, None], state, memory, attention=True, probe=probe, by_step=False)
         attention = None if decoded.attention is None else decoded.attention[:, 0]
         return DecoderOutput(decoded.features[:, 0], attention, decoded.state)
 
     def forward(
         self, e_BTE: Tensor, state: DecoderState, memory: Memory, *, attention: bool = False, probe: Probe = silent
     ) -> DecoderOutput:
+        return self._steps(e_BTE, state, memory, attention=attention, probe=probe, by_step=True)
+
+    def _steps(
+        self, e_BTE: Tensor, state: DecoderState, memory: Memory, *, attention: bool, probe: Probe, by_step: bool
+    ) -> DecoderOutput:
+        """T steps at once; ``by_step``: the probe's names have their numbers."""
         t = state["0.keys"].shape[2]
         x = self.dropout(self.positions(self.adapt(e_BTE), t))
         weights: Tensor | None = None
@@ -96,5 +105,6 @@ class TransformerDecoder(Decoder):
                 (memory[k], memory[v], memory.hiding) if self.has_source else None,
                 weights=attention and self.has_source and n == len(self.layers) - 1,
                 probe=within(probe, f"{n}."),
+                by_step=by_step,
             )
         return DecoderOutput(self.norm(x), weights, new)

@@ -41,6 +41,8 @@ class Output(nn.Module):
 
     needs_attention: ClassVar[bool] = False
     """Whether ``loss`` and ``log_probs`` read the attention weights."""
+    reads: ClassVar[tuple[str, ...]] = ()
+    """The further fields of the batch that ``prepare`` reads, which the data must have."""
 
     def attach(self, feature_size: int, fed_deviation: float) -> None:
         """Make what reads features of this size, and have what is fed, where it is learned, begin with a standard
