@@ -277,7 +277,7 @@ def _load(folder: Folder, device: str, engine: str | None) -> Model:
         return Model(config, fields, Predictor(load_engine(run.path, engine), fields))
     sizes = {name: field.size for name, field in fields.items()}
     network = load_network(run, config, sizes).to(device_named(device))
-    for_few_rows(network.decoder, network.output)
+    for_few_rows(*network.per_step)
     return Model(config, fields, Predictor(network, fields))
 
 

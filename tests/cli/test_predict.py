@@ -183,14 +183,26 @@ def test_a_line_can_bring_its_own_constraints(predict, tmp_path):
     assert predict("--format", "jsonl", given=path.read_text(), command="translate")[0].startswith("SINGS")
 
 
-@pytest.mark.parametrize("typed", ["--max-length 1 --search greedy", "--grammar dates", ""])
+@pytest.mark.parametrize(
+    "typed", ["--max-length 1 --search greedy", "--max-length 1 --search beam", "--grammar dates", ""]
+)
 def test_what_never_ends_is_said_and_counted(typed, predict, capsys):
     """A model without digits can't go on under the grammar of dates."""
     predict("--json", *typed.split(), capture=False)
     printed = capsys.readouterr()
-    cut = [json.loads(line)["answers"][0]["finished"] for line in printed.out.splitlines()].count(False)
-    assert (cut > 0) == bool(typed), "the model writes more than one token, and ends by itself"
+    best = [json.loads(line)["answers"][0] for line in printed.out.splitlines()]
+    cut = [answer["truncated"] for answer in best].count(True)
+    assert all(answer["truncated"] or answer["finished"] for answer in best)
+    assert cut == (4 if typed else 0), (
+        "the model writes more than one token, and ends by itself; a blank source has no answer"
+    )
     assert printed.err.startswith(f"seqloom: {cut} of 5 outputs were truncated") if cut else printed.err == ""
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam", "mbr"])
+def test_an_evaluation_counts_the_truncated_outputs_of_every_search(search, model):
+    counts = [model.evaluate(PAIRS[:6], search=search, max_length=most).truncated for most in (1, 60)]
+    assert counts == [6, 0]
 
 
 def test_a_run_with_itself_is_the_run(predict):

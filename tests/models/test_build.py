@@ -1,11 +1,16 @@
 """What ``build_model`` gives to all parts at once."""
 
 import pytest
+import torch
 
 from seqloom import build_model, preset_names
 from seqloom.config import make_config
+from seqloom.errors import SizeError
 from seqloom.merge import by_path
+from seqloom.models import build
+from seqloom.models.build import check_wiring
 from seqloom.nn.dropout import Dropout
+from seqloom.nn.embedding import Embedding
 from seqloom.nn.multihead import MultiHead
 from seqloom.presets import load_preset
 from seqloom.train.defaults import model_described
@@ -72,3 +77,35 @@ def test_settings_are_merged_as_in_a_configuration(settings):
     assert str(made) == str(expected)
     assert "Additive" in str(made)
     assert "Closest" in str(made)
+
+
+@pytest.mark.parametrize("preset", preset_names())
+def test_wiring_is_checked_without_making_numbers(preset, monkeypatch):
+    """A model of the size that was asked for once took seconds, and its memory, before any data was read."""
+    made = []
+    monkeypatch.setattr(build, "build_model", lambda *given, **options: made.append(build_model(*given, **options)))
+    before = torch.get_rng_state()
+    check_wiring(load_preset(preset), fields={"source": 8, "target": 8}, size=2048)
+    assert torch.equal(torch.get_rng_state(), before)
+    (model,) = made
+    assert next(model.decoder.parameters()).numel() >= 2048
+    assert all(tensor.is_meta for tensor in (*model.parameters(), *model.buffers()))
+
+
+def test_wiring_that_does_not_fit_is_refused():
+    described = load_preset("luong") | {"encoder": {"name": "recurrent", "layers": 1}}
+    with pytest.raises(SizeError, match="bridge 'state' hands the encoder's last state over"):
+        check_wiring(described, fields={"source": 8, "target": 8}, size=64)
+
+
+def test_a_part_that_reads_its_own_numbers_is_no_reason_to_refuse_a_model(monkeypatch):
+    """It can't be tried without numbers, and is made with them later."""
+    make = Embedding.__init__
+
+    def made_and_read(self, *given):
+        make(self, *given)
+        assert self.weight.norm().item() > 0
+
+    monkeypatch.setattr(Embedding, "__init__", made_and_read)
+    check_wiring(load_preset("luong"), fields={"source": 8, "target": 8}, size=4)
+    build_model("luong", sizes={"source": 8, "target": 8}, size=4)

@@ -10,6 +10,7 @@ from seqloom import Batch, build_model
 from seqloom.batch import Padded, shift
 from seqloom.errors import OptionError
 from seqloom.registry import build
+from seqloom.train.objectives.scheduled_sampling import scheduled_loss
 
 OUTSIDE = ("proofs/mixture_density.py",)
 pytestmark = pytest.mark.usefixtures("outside")
@@ -126,6 +127,65 @@ def test_samples_have_the_moments_of_the_mixture_and_the_mode_is_dense(model):
     torch.testing.assert_close(drawn.var(0), variance, atol=0.1, rtol=0.1)
     mode = model.output.sample(step, memory, temperature=0)
     assert any(torch.allclose(mode[0], one) for one in mu)
+
+
+@torch.no_grad()
+def test_scheduled_sampling_feeds_the_mode_of_every_step(model):
+    """Against a rollout written out: the true target judges every step and is never fed."""
+    batch, total, fed = batch_of(), 0.0, []
+    memory = model.encode(batch)
+    state, last = model.initial_state(memory), torch.zeros(len(LENGTHS), D, dtype=torch.double)
+    for t in range(max(LENGTHS)):
+        step = model.step(last, state, memory)
+        log_pi, mu, log_sigma = model.output.parameters_of(step.features)
+        for row, length in enumerate(LENGTHS):
+            if t < length:
+                normal = torch.distributions.Normal(mu[row], log_sigma[row].exp()[:, None])
+                densities = normal.log_prob(batch.target.values[row, t]).sum(-1)
+                total -= torch.logsumexp(log_pi[row] + densities, 0).item()
+        highest = (log_pi - D * log_sigma).argmax(-1)
+        last, state = torch.stack([mu[row, k] for row, k in enumerate(highest)]), step.state
+        fed.append(last)
+    loss = scheduled_loss(model, batch, 0.0)
+    assert loss.total.item() == pytest.approx(total, abs=1e-10)
+    assert loss.steps == sum(LENGTHS)
+    own = Padded(torch.stack(fed, 1), batch.target.mask)
+    assert loss.total.item() != pytest.approx(model.loss(batch).total.item(), rel=1e-3)
+    decoded, _, _ = decoded_of(model, Batch({**batch.fields, "target": own}))  # the same again, all steps at once
+    assert loss.total.item() == pytest.approx(
+        model.output.loss(decoded, memory, batch.target).total.item(), abs=1e-10
+    )
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("gold", [1.0, 1 - 1e-12], ids=["always", "almost always"])
+def test_scheduled_sampling_of_true_steps_is_teacher_forcing(model, gold):
+    """Also where it goes step by step, as it does unless the share is 1."""
+    batch = batch_of()
+    loss, expected = scheduled_loss(model, batch, gold), model.loss(batch)
+    torch.testing.assert_close(loss.total, expected.total)
+    assert loss.steps == expected.steps
+
+
+@torch.no_grad()
+def test_a_coin_decides_for_every_row_and_step_what_is_fed(model, monkeypatch):
+    """Either the true step before or the model's own mode, and each about as often as the other."""
+    batch, heard, coins = batch_of((6,) * 8), [], []
+    feed = model.output.feed
+    with monkeypatch.context() as patch:
+        patch.setattr(model.output, "feed", lambda value: heard.append(value) or feed(value))
+        torch.manual_seed(2)
+        scheduled_loss(model, batch, 0.5)
+    memory = model.encode(batch)
+    state, mode = model.initial_state(memory), None
+    for t, last in enumerate(heard):
+        if t > 0:
+            true = (last == batch.target.values[:, t - 1]).all(-1)
+            assert (true ^ (last == mode).all(-1)).all()
+            coins.append(true)
+        step = model.step(last, state, memory)
+        mode, state = model.output.sample(step, memory, temperature=0), step.state
+    assert 0.3 < torch.cat(coins).double().mean() < 0.7
 
 
 @pytest.mark.parametrize("objective", ["teacher_forcing", "scheduled_sampling"])

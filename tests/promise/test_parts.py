@@ -27,6 +27,7 @@ KIND_TESTS = (
     "contract/test_truncations.py",
     "contract/test_metrics.py",
     "contract/test_tasks.py",
+    "models/test_kinds.py",
 )
 MODEL_TESTS = (
     "contract/test_results.py::test_steps_are_forward",
@@ -38,7 +39,7 @@ MODEL_TESTS = (
 """Of the tests over all combinations of a model's parts, those that say most; all of them take minutes."""
 WITH_A_PROOF = (
     *("cell", "score", "normaliser", "positions", "readout", "bridge", "embedder", "output"),
-    *("field", "objective", "search", "truncation", "metric", "task"),
+    *("field", "objective", "search", "truncation", "metric", "task", "model"),
 )
 IN_A_MODEL = ("cell", "score", "normaliser", "positions", "readout", "bridge")
 """Kinds that the combinations are made of."""
@@ -105,7 +106,7 @@ def test_models_made_of_them_do_what_all_models_do(passed, added):
 
 @pytest.fixture(scope="module")
 def run(files, added, tmp_path_factory) -> Path:
-    """A short training in which all of them take part, through the command line."""
+    """A short training in which all parts of a model take part, through the command line."""
     folder = tmp_path_factory.mktemp("run")
     write_pairs(files, folder)
     parts = {
@@ -168,3 +169,25 @@ def test_its_answers_are_searched_and_drawn(run, files, added):
     for typed in ([], ["--search", "sample", "--samples", "3", "--truncate", f"[{{name: {truncation}}}, top_k]"]):
         ran = seqloom("predict", str(run / "run"), *typed, *imports(files), stdin="c b a\nf a\n")
         assert len(ran.stdout.splitlines()) == (6 if typed else 2)
+
+
+def test_a_model_of_its_own_kind_learns_and_is_used(run, files, added):
+    (model,) = added["model"]
+    settings = {"train.updates": 200, "train.batch_sentences": 32, "model.size": 48, "train.optimiser.rate": 0.01}
+    settings |= {"model.model": model, "data.source": "symbols", "data.target": "symbols"}
+    folder = run / "own"
+    seqloom(
+        *("train", "--train", str(run / "train.tsv"), "--dev", str(run / "dev.tsv"), "--out", str(folder)),
+        *(word for path, value in settings.items() for word in ("--set", f"{path}={value}")),
+        *imports(files),
+    )
+    pairs = [line.split("\t") for line in (run / "test.tsv").read_text().splitlines()]
+    sources = "".join(source + "\n" for source, _ in pairs)
+    for search in ("beam", "greedy"):
+        answers = seqloom("predict", str(folder), "--search", search, *imports(files), stdin=sources).stdout
+        right = sum(a == target for a, (_, target) in zip(answers.splitlines(), pairs, strict=True))
+        assert right > len(pairs) / 2
+    on_test = ("--data", str(run / "test.tsv"), *imports(files))
+    assert len(seqloom("score", str(folder), *on_test).stdout.splitlines()) == len(pairs)
+    value = json.loads(seqloom("evaluate", str(folder), "--metric", "exact", "--json", *on_test).stdout)
+    assert value["metrics"]["exact"]["value"] == pytest.approx(100 * right / len(pairs), abs=5)

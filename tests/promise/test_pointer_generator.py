@@ -1,6 +1,11 @@
 """The data path, proved by a pointer–generator from outside: words that no vocabulary has, under every search."""
 
+import json
 import random
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,7 +65,7 @@ def fields():
     words = {"tokenizer": {"name": "symbols", "min_count": 2}}
     made = {
         "source": build("field", {"name": "text", **words}),
-        "copies": build("field", {"name": "copying", **words}),
+        "copies": build("field", "first_places"),
         "target": build("field", {"name": "copying", "end": True, **words}),
     }
     for field in made.values():
@@ -123,9 +128,9 @@ def test_fields_number_unknown_words_by_their_place_in_the_source(fields):
     assert row[4] == UNKNOWN
     assert row[5] == END
     assert fields["target"].decode(row, one) == "hello yyy and zzz �"
-    (copies,) = fields["copies"].encode(["zzz meet zzz"], [{"source": "zzz meet zzz"}])
-    assert copies[0] == copies[2] == V
-    assert copies[1] < V
+    assert fields["target"].show(row) == ["hello", "↑3", "and", "↑1", "<unk>", "</s>"]
+    (places,) = fields["copies"].encode(["zzz meet zzz"], [{}])
+    assert places.tolist() == [0, 1, 0]
 
 
 @torch.no_grad()
@@ -137,16 +142,17 @@ def test_the_mixture_is_its_formula_and_adds_up_to_one(model, fields, test_set):
     (found,) = model.log_probs(batch.target, memory)
     f, a = decoded.features.double().numpy(), decoded.attention.double().numpy()
     weights = {n: p.double().numpy() for n, p in model.output.named_parameters()}
-    copies, real = batch["copies"].values.numpy(), batch.source.mask.numpy()
-    for b in range(len(test_set)):
+    for b, one in enumerate(test_set):
+        words = one["source"].split()
+        known = fields["source"].encode(words)
         for t in range(f.shape[1]):
             z = weights["weight"] @ f[b, t] + weights["bias"]
             g = 1 / (1 + np.exp(-(weights["gate.weight"][0] @ f[b, t] + weights["gate.bias"][0])))
-            p = np.zeros(V + copies.shape[1])
+            p = np.zeros(found.shape[2])
             p[:V] = g * np.exp(z) / np.exp(z).sum()
-            for s in range(copies.shape[1]):
-                if real[b, s]:
-                    p[copies[b, s]] += (1 - g) * a[b, t, s]
+            for s, word in enumerate(words):
+                (number,) = known[s]
+                p[V + words.index(word) if number == UNKNOWN else number] += (1 - g) * a[b, t, s]
             np.testing.assert_allclose(found[b, t].exp().numpy(), p, atol=1e-5)
     assert found.exp().sum(-1).numpy() == pytest.approx(1, abs=1e-5)
 
@@ -244,3 +250,99 @@ def test_scheduled_sampling_feeds_what_was_copied(model, fields, test_set):
 def test_it_wants_attention(fields):
     with pytest.raises(OptionError, match="reads attention weights, and the decoder has none"):
         build_model("sutskever", sizes={"source": 9, "target": 9}, size=4, settings={"output": "pointer_generator"})
+
+
+PROOF = Path(__file__).parent / "proofs" / "pointer_generator.py"
+WORDS = {"name": "symbols", "min_count": 3}  # a name occurs once on either side
+SETTINGS = {
+    "data.source": WORDS,
+    "data.fields": {"target": {"name": "copying", "tokenizer": WORDS}, "copies": "first_places"},
+    "data.shared": True,
+    "model.preset": "luong",
+    "model.encoder.bidirectional": True,
+    "model.encoder.size": 16,
+    "model.bridge": "perceptron",
+    "model.output": "pointer_generator",
+    "model.size": SIZE,
+    "model.dropout": 0.0,
+    "train.updates": 2 * UPDATES,
+    "train.evaluate_every": 2 * UPDATES,
+    "train.batch_sentences": 32,
+    "train.optimiser.rate": 0.01,
+}
+COLUMNS = ("--columns", "{source: 0, target: 1, copies: 0}")
+
+
+def run_seqloom(*arguments: object, stdin: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "seqloom", *map(str, arguments), "--import", str(PROOF)]
+    ran = subprocess.run(command, input=stdin, capture_output=True, text=True)
+    assert ran.returncode == code, ran.stderr
+    return ran
+
+
+def settings(given: dict[str, object]) -> list[str]:
+    return [word for path, value in given.items() for word in ("--set", f"{path}={json.dumps(value)}")]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Path:
+    """A run through files, trained by the command line."""
+    folder = tmp_path_factory.mktemp("copied")
+    for part, seed, count in (("train", 1, 1500), ("dev", 2, 20), ("test", 3, 30)):
+        lines = [f"{one['source']}\t{one['target']}\n" for one in examples(seed, count)]
+        (folder / f"{part}.tsv").write_text("".join(lines))
+    ran = run_seqloom(
+        *("train", "--train", folder / "train.tsv", "--dev", folder / "dev.tsv", "--out", folder / "run"),
+        *COLUMNS,
+        *settings(SETTINGS),
+    )
+    assert re.search(r"→  (hello|bye)·↑\d", ran.stderr)  # pairs as the model sees them
+    return folder
+
+
+def asked(given: list[dict[str, str]]) -> str:
+    return "".join(json.dumps({"source": one["source"], "copies": one["source"]}) + "\n" for one in given)
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam", "sample"])
+def test_the_command_line_copies_words_that_no_file_had_before(search, run):
+    test_set = examples(3, 30)
+    typed = ["--search", search, *(["--temperature", "0.1"] if search == "sample" else [])]
+    ran = run_seqloom("predict", run / "run", "--format", "jsonl", *typed, stdin=asked(test_set))
+    assert ran.stdout.splitlines() == [one["target"] for one in test_set]
+
+
+def test_the_command_line_evaluates_and_scores_what_is_copied(run):
+    on_test = ("--data", run / "test.tsv", *COLUMNS, "--json")
+    ran = run_seqloom("evaluate", run / "run", "--metric", "exact", "--metric", "perplexity", *on_test)
+    found = json.loads(ran.stdout)["metrics"]
+    assert found["exact"]["value"] == 100
+    assert found["perplexity"]["value"] < 1.2
+    scored = [json.loads(line) for line in run_seqloom("score", run / "run", *on_test).stdout.splitlines()]
+    lines = run_seqloom("predict", run / "run", "--format", "jsonl", "--json", stdin=asked(examples(3, 30))).stdout
+    for one, line in zip(scored, lines.splitlines(), strict=True):
+        (best, *_) = json.loads(line)["answers"]
+        assert best["text"] == one["target"]
+        assert best["log_prob"] == pytest.approx(one["log_prob"], abs=1e-3)
+        assert best["tokens"] == one["tokens"]
+        assert any(token.startswith("↑") for token in best["tokens"])
+
+
+@pytest.mark.parametrize("search", ["beam", "{name: mbr, metric: ser}"])
+def test_the_command_line_traces_what_is_copied(search, run):
+    source = "meet xxxxx with yyyyy"
+    (line,) = asked([{"source": source}]).splitlines()
+    typed = ("--format", "jsonl", "--search", search)
+    trace = json.loads(run_seqloom("trace", run / "run", "--text", line, *typed).stdout)
+    best, *_ = trace["hypotheses"]
+    assert best["text"] == "hello yyyyy and xxxxx"
+    assert best["tokens"] == ["hello", "↑3", "and", "↑1"]
+    assert "it has no 'copies'" in run_seqloom("trace", run / "run", "--text", source, code=2).stderr
+
+
+def test_a_field_that_the_output_reads_has_to_be_there(run):
+    given = {**SETTINGS, "data.fields": {"target": SETTINGS["data.fields"]["target"]}}
+    training = ("train", "--train", run / "train.tsv", "--out", run / "other")
+    said = run_seqloom(*training, *settings(given), code=2).stderr
+    assert "model.output reads a field that is not there: add data.fields.copies={name: …}" in said
+    assert not (run / "other").exists()

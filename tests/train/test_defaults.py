@@ -9,6 +9,7 @@ from seqloom.data.examples import Example
 from seqloom.data.fields import Fields, Text, text_specs
 from seqloom.data.texts import Kind
 from seqloom.errors import OptionError, SeqloomError
+from seqloom.registry import find
 from seqloom.train.defaults import TABLE, choose, choose_tokenizers, choose_updates
 from seqloom.train.display import Display
 from seqloom.train.judge import fitting
@@ -105,6 +106,15 @@ def test_a_shared_tokenizer_fills_in_the_side_that_is_missing(given, both):
     assert (config.data.source, config.data.target) == both
 
 
+def test_a_shared_tokenizer_is_not_set_beside_a_field_that_has_it():
+    """The configuration of such a run could not be trained again: it set the target's tokenizer twice."""
+    text = {"name": "text", "tokenizer": "symbols"}
+    config = make_config({"data": {"shared": True, "source": "symbols", "fields": {"target": text}}})
+    for _ in range(2):
+        choose_tokenizers(config, [Example("a b c", "a b c d"), Example("c d", "e f g")])
+    assert (config.data.source, config.data.target) == ("symbols", None)
+
+
 def test_shared_tokenizers_that_differ_are_refused(tmp_path):
     with pytest.raises(OptionError, match=r"shared tokenizer can't be both .*byte.* and .*character"):
         trained(tmp_path / "run", {"data": {"shared": True, "source": "byte"}})
@@ -117,6 +127,31 @@ def test_everything_is_chosen(pairs):
     assert len(said) >= 7
     optional = {"batch_tokens", "batch_sentences", "objective", "sampling", "metric"}  # the field chooses the metric
     assert None not in config.train.model_dump(exclude=optional).values()
+
+
+@pytest.mark.parametrize(
+    ("preset", "optimiser", "warmup"),
+    [
+        ("luong", {"name": "adam", "rate": 2e-3}, 200),
+        ("transformer", {"name": "adam", "rate": 1e-3, "betas": [0.9, 0.98]}, 1000),
+    ],
+)
+def test_training_suits_the_decoder(preset, optimiser, warmup):
+    config = make_config({"model": {"preset": preset}, "train": {"updates": 50_000}})
+    choose(config, 10_000)
+    choose_updates(config, 100)
+    assert config.train.optimiser == optimiser
+    assert config.train.schedule["warmup"] == warmup
+
+
+def test_any_decoder_says_how_it_is_trained_best(monkeypatch):
+    monkeypatch.setattr(find("decoder", "recurrent"), "adam", {"rate": 0.5})
+    monkeypatch.setattr(find("decoder", "recurrent"), "warmup", 7)
+    config = make_config({"train": {"updates": 50_000}})
+    choose(config, 10_000)
+    choose_updates(config, 100)
+    assert config.train.optimiser["rate"] == 0.5
+    assert config.train.schedule["warmup"] == 7
 
 
 def test_more_data_gets_a_larger_model_and_larger_batches():

@@ -309,8 +309,8 @@ def test_a_run_without_its_corpus_can_not_go_on_and_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("part", "longest", "says"),
     [
-        ("encoder", 2, "a source of the train data has 3 tokens, and the encoder has positions for 2"),
-        ("decoder", 3, "a target of the train data has 3 tokens, and the decoder has positions for 2"),
+        ("encoder", 2, "a source of the train data has 3 tokens, and the model has positions for 2"),
+        ("decoder", 3, "a target of the train data has 3 tokens, and the model has positions for 2"),
         ("encoder", 3, None),
         ("decoder", 4, None),
     ],

@@ -39,6 +39,12 @@ class Request:
         """What the model is asked."""
         return {**self.more, "source": self.source}
 
+    @property
+    def constraints(self) -> dict[str, Any]:
+        """Its own constraints, by name."""
+        own = {"prefix": self.prefix, "require": self.require}
+        return {name: value for name, value in own.items() if value is not None}
+
 
 def read_requests(path: str, form: str | None) -> Iterator[Request]:
     """A request for every line of a file or of standard input, each as soon as it arrives, blank ones too.
@@ -47,12 +53,22 @@ def read_requests(path: str, form: str | None) -> Iterator[Request]:
     """
     if form is None:
         form = "jsonl" if PurePath(plain_name(path)).suffix.lower() in (".jsonl", ".ndjson") else "lines"
-    if form not in get_args(Format):
-        raise unknown("format", form, get_args(Format))
+    check_format(form)
     check_file(path)
     for number, line in lines(path):
-        place = f"{called(path)}, line {number}"
-        yield Request(line, place=place) if form == "lines" else request(line, place)
+        yield one_request(line, form, f"{called(path)}, line {number}")
+
+
+def check_format(form: str) -> None:
+    """Refuse what is no format of requests."""
+    if form not in get_args(Format):
+        raise unknown("format", form, get_args(Format))
+
+
+def one_request(line: str, form: str, place: str) -> Request:
+    """What a line asks for."""
+    check_format(form)
+    return Request(line, place=place) if form == "lines" else request(line, place)
 
 
 def request(line: str, place: str) -> Request:

@@ -1,7 +1,7 @@
 """What an encoder–decoder and a language model have in common."""
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,12 +22,16 @@ class Autoregressive(nn.Module):
     """A model that writes a target step by step, each step seeing those before it.
 
     ``step`` repeated gives what ``forward`` gives for a whole known target. Search and scoring use only ``encode``,
-    ``initial_state``, ``next_log_probs``, ``log_probs``, ``max_length`` and ``attends_to``.
+    ``initial_state``, ``next_log_probs``, ``log_probs``, ``max_length`` and ``attends_to``. A kind of model without a
+    ``decoder`` writes ``encode``, ``initial_state``, ``step``, ``forward`` and the properties itself.
     """
 
     decoder: Decoder
     output: Output
     inputs: Inputs
+
+    has_source: ClassVar[bool] = True
+    """Whether it reads a source: training wants pairs."""
 
     def attach_output(self) -> None:
         """Have the output read the decoder's features, and its attention weights if it needs them."""
@@ -48,6 +52,11 @@ class Autoregressive(nn.Module):
     def attends_to(self) -> Literal["source", "past"] | None:
         """What the attention weights of a step are about; None: there are none."""
         return self.decoder.attends_to
+
+    @property
+    def per_step(self) -> Sequence[nn.Module]:
+        """What works at every step of a search, on a row for each beam."""
+        return self.decoder, self.output
 
     @property
     def longest_source(self) -> int | None:

@@ -1,10 +1,13 @@
 """From a preset or a description to a model."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from seqloom.errors import OptionError
 from seqloom.merge import by_path, merge
@@ -51,9 +54,19 @@ def build_model(
 
 
 def check_wiring(description: Mapping[str, Any], *, fields: Mapping[str, int], size: int) -> None:
-    """Refuse a description whose parts don't fit together, by building it."""
-    with torch.random.fork_rng(devices=[]):
+    """Refuse a description whose parts don't fit together, by building it on ``meta``: without any numbers."""
+    cannot_be_tried = RuntimeError  # of a part that reads its own numbers while it is made
+    with torch.device("meta"), _Undrawn(), suppress(cannot_be_tried):
         build_model(description, sizes=fields, size=size)
+
+
+class _Undrawn(TorchFunctionMode):
+    """Nothing is drawn from a normal: on ``meta`` that fills nothing, and PyTorch loads its compiler for it."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (Tensor.normal_, nn.init.normal_):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 def adjusted(kind: str, spec: Any, usual: Mapping[str, Any]) -> dict[str, Any]:

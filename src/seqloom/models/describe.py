@@ -8,6 +8,7 @@ from seqloom.errors import unknown
 from seqloom.models.build import DEFAULT, adjusted
 from seqloom.models.decoders.wiring import ATTENDING
 from seqloom.nn.attention import Attention
+from seqloom.nn.outputs import Output
 from seqloom.registry import check, find, options, part_options, split
 
 
@@ -27,6 +28,25 @@ def complete(description: Mapping[str, Any], *, size: int, dropout: float | None
             value = complete_part(kinds[option], adjusted(kinds[option], value, usual))
         completed[option] = value
     return completed
+
+
+def part_classes(description: Mapping[str, Any]) -> dict[str, type]:
+    """The classes of the parts that a described model is made of, by option."""
+    model = find("model", str(description.get("model", DEFAULT)))
+    known, classes = options(model), {}
+    for option, kind in part_options(model).items():
+        name, _ = split(kind, description.get(option, known[option].default))
+        classes[option] = find(kind, name)
+    return classes
+
+
+def fields_read(description: Mapping[str, Any]) -> dict[str, str]:
+    """The fields beside source and target that a described model reads, each with the option that has it read."""
+    read = {name: f"inputs.{name}" for name in description.get("inputs") or {}}
+    for option, part in part_classes(description).items():
+        if issubclass(part, Output):
+            read |= dict.fromkeys(part.reads, option)
+    return read
 
 
 def complete_part(kind: str, spec: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The language model: a decoder alone."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from seqloom.batch import Batch
 from seqloom.errors import InputError
@@ -23,6 +23,8 @@ class LanguageModel(Autoregressive):
     decoder, output: the parts, by name or with options.
     inputs: further inputs by name, ``{embedder: …, joins: target}``.
     """
+
+    has_source: ClassVar[bool] = False
 
     def __init__(
         self,

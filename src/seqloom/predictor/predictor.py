@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ class Predictor:
                     batch,
                     weights=weights and not self.readers,
                     masks=masks,
-                    read=self._text,
+                    read=partial(self._text, given[rows[0]] if len(rows) == 1 else {}),
                     limits=self.limits,
                 )
             for row, best in zip(rows, hypotheses, strict=True):
@@ -142,7 +143,7 @@ class Predictor:
             self.network,
             self._batch([0], read),
             masks=None if constraints is None else constraints.masks([0], tokenizer_of(writer)),
-            read=self._text,
+            read=partial(self._text, given[0]),
             limits=self.limits,
             probe=recorder,
             history=history,
@@ -223,7 +224,7 @@ class Predictor:
             [(example["target"], *example.references) for example in examples],
             [example["source"] for example in examples],
             np.array([len(answer.source_tokens) for answer in best]),
-            truncated=np.array([not answer.finished for answer in best]),
+            truncated=np.array([answer.truncated for answer in best]),
         )
         if not self.scores_targets:
             return judged
@@ -235,9 +236,9 @@ class Predictor:
             correct=np.array([score.correct for score in scores]),
         )
 
-    def _text(self, tokens: list[int]) -> str:
-        """What tokens are, for a search that judges by text."""
-        return str(self.fields["target"].decode(as_row(tokens, self.fields["target"]), {}))
+    def _text(self, example: Mapping[str, Any], tokens: list[int]) -> str:
+        """What tokens are as an answer to an example, for a search that judges by text."""
+        return str(self.fields["target"].decode(as_row(tokens, self.fields["target"]), example))
 
     def _read(self, given: Sequence[Mapping[str, Any]]) -> list[Inputs]:
         """All inputs as arrays, by the fields of every reader that there is; a blank source has no steps."""

@@ -14,15 +14,18 @@ from seqloom.data.examples import SIDES, Example
 from seqloom.data.texts import Kind, copies_words
 from seqloom.errors import OptionError, SeqloomError
 from seqloom.merge import merge
-from seqloom.models.build import check_wiring
-from seqloom.models.describe import complete
+from seqloom.models.build import DEFAULT, check_wiring
+from seqloom.models.decoders import Decoder
+from seqloom.models.describe import complete, fields_read, part_classes
 from seqloom.presets import load_preset
-from seqloom.registry import build
+from seqloom.registry import build, find
 
 PRESET = "recurrent"
 LOOKED_AT = 2000
 """How many pairs are looked at to see what kind of text they are."""
 MANY = 10**9
+TINY = 8
+"""The size of fields where the wiring of a model is tried before there are any."""
 APART = {"name": "character", "normalise": "nfd"}
 """Letters apart from their marks, syllables of Hangul as letters: so few that little data has shown them all."""
 CHOSEN = {"optimiser": {"name": "adam"}, "schedule": {"name": "cosine"}}
@@ -79,7 +82,8 @@ def choose_tokenizers(config: Config, examples: Iterable[Example], dev: Iterable
     if data.shared and kinds:
         alike = len(set(kinds.values())) == 1
         both = data.source or data.target or (next(iter(kinds.values())) if alike else "bpe")
-        data.source, data.target = data.source or both, data.target or both  # two that differ are refused later
+        for side in kinds:
+            setattr(data, side, getattr(data, side) or both)  # two that differ are refused later
     for side, kind in kinds.items():
         if getattr(data, side) is None:
             chosen = APART if (side, kind) == ("source", "character") else kind
@@ -111,20 +115,22 @@ def model_described(config: Config) -> dict[str, Any]:
 def check_model(config: Config) -> None:
     """Refuse a model that can't be made before the data is compiled, which may take long."""
     described = model_described(config)
-    if described.get("model") == "language_model":
-        raise OptionError("a language model has no source, and training wants pairs: choose an encoder–decoder")
+    kind = str(described.get("model", DEFAULT))
+    if not find("model", kind).has_source:  # type: ignore[attr-defined]
+        raise OptionError(f"model {kind!r} has no source, and training wants pairs: choose encoder_decoder")
     complete(described, size=1, dropout=0.0)
     size = config.model.get("size")
-    sizes = dict.fromkeys(row.size // 8 for row in TABLE) if size is None else [size]  # small ones are built at once
-    problems = [_misfit(described, one) for one in sizes]
+    fields = dict.fromkeys((*SIDES, *fields_read(described)), TINY)
+    sizes = dict.fromkeys(row.size for row in TABLE) if size is None else [size]
+    problems = [_misfit(described, fields, one) for one in sizes]
     if all(problems):  # a size that suits the data may be one that fits
         raise problems[-1]  # type: ignore[misc]
 
 
-def _misfit(described: Mapping[str, Any], size: int) -> SeqloomError | None:
+def _misfit(described: Mapping[str, Any], fields: Mapping[str, int], size: int) -> SeqloomError | None:
     """Why the parts of a model don't fit together at a size."""
     try:
-        check_wiring(described, fields={"source": 8, "target": 8}, size=size)
+        check_wiring(described, fields=fields, size=size)
     except SeqloomError as error:
         return error
     return None
@@ -167,8 +173,8 @@ def choose(config: Config, pairs: int) -> list[str]:
         train.epochs = row.epochs
         said.append(f"{row.epochs} epochs")
     if train.optimiser is None or "name" not in _mapping(train.optimiser):
-        rate = {"rate": 1e-3, "betas": [0.9, 0.98]} if _is_transformer(config) else {"rate": row.rate}
-        train.optimiser = {**CHOSEN["optimiser"], **rate, **_mapping(train.optimiser)}
+        suited = {"rate": row.rate, **decoder_class(config).adam}
+        train.optimiser = {**CHOSEN["optimiser"], **suited, **_mapping(train.optimiser)}
         said.append(f"Adam at {train.optimiser['rate']}")
     train.patience = train.patience or 0
     train.keep = train.keep or 1
@@ -187,14 +193,15 @@ def choose_updates(config: Config, batches: int) -> list[str]:
         train.evaluate_every = min(max(per_epoch, 100), 2000, train.updates)
         said.append(f"an evaluation every {train.evaluate_every} updates")
     if train.schedule is None or "name" not in _mapping(train.schedule):
-        warmup = min(1000 if _is_transformer(config) else 200, train.updates // 10)
+        warmup = min(decoder_class(config).warmup, train.updates // 10)
         train.schedule = {**CHOSEN["schedule"], "warmup": warmup, **_mapping(train.schedule)}
         said.append(f"a cosine schedule with {train.schedule['warmup']} updates of warm-up")
     return said
 
 
-def _is_transformer(config: Config) -> bool:
-    return bool(config.model["decoder"]["name"] == "transformer")
+def decoder_class(config: Config) -> type[Decoder]:
+    """The class of a model's decoder, which knows how it is trained best; of a model without one, any decoder's."""
+    return next((part for part in part_classes(config.model).values() if issubclass(part, Decoder)), Decoder)
 
 
 def _mapping(spec: Any) -> dict[str, Any]:

@@ -40,7 +40,7 @@ A model trained by seqloom {__version__}:
 
 ## Model
 
-{parameters:,} parameters. {_parts(config)}. All of it is in `config.yaml`.
+{parameters:,} parameters. {_parts(config)}All of it is in `config.yaml`.
 
 ## On dev
 
@@ -113,7 +113,7 @@ def _parts(config: Config) -> str:
             cell = spec.get("cell", {})
             detail = [f"{spec['layers']} × {spec['size']}" if "layers" in spec else "", cell.get("name", "")]
             words.append(f"{part}: {spec['name']} ({', '.join(d for d in detail if d)})")
-    return "; ".join(words).capitalize()
+    return f"{'; '.join(words).capitalize()}. " if words else ""
 
 
 def _final(final: Mapping[str, Mapping[str, Any]] | None, search: str) -> str:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from seqloom.config import LIMITS, Config, make_config
 from seqloom.data.batchers import Batcher
@@ -18,7 +17,8 @@ from seqloom.errors import OptionError
 from seqloom.files import write
 from seqloom.metrics import Metric
 from seqloom.models.base import Autoregressive
-from seqloom.models.build import build_model, check_wiring
+from seqloom.models.build import build_model
+from seqloom.models.describe import fields_read
 from seqloom.predictor import Predictor
 from seqloom.registry import build
 from seqloom.train.averaging import average
@@ -33,8 +33,6 @@ from seqloom.train.loop import Loop, batcher_for
 from seqloom.train.readme import readme
 from seqloom.train.task import task_examples
 
-TINY, DIVISIBLE = 8, 192
-"""Sizes of fields and of a model whose wiring is tried: the latter can be divided among most numbers of heads."""
 SHOWN, TOKENS_SHOWN = 3, 40
 """Pairs that are shown when training starts, and how many tokens of each side."""
 
@@ -85,21 +83,17 @@ def check_fields(config: Config) -> None:
         build("field", spec)
     if not names_folder(config.data):
         check_inputs(config)
-    inputs = model_described(config).get("inputs") or {}
-    check_model(config.model_copy(update={"model": {**config.model, "inputs": None}}) if inputs else config)
-    if inputs:
-        sizes = dict.fromkeys((*SIDES, *inputs), TINY)
-        check_wiring(model_described(config), fields=sizes, size=config.model.get("size") or DIVISIBLE)
+    check_model(config)
 
 
 def check_inputs(config: Config) -> None:
-    """Refuse a further field that the model doesn't read, and an input that is no field."""
+    """Refuse a further field that the model doesn't read, and one that it reads and that is not there."""
     further = config.data.fields.keys() - {*SIDES}
-    inputs = model_described(config).get("inputs") or {}
-    for name in sorted(further - inputs.keys()):
+    read = fields_read(model_described(config))
+    for name in sorted(further - read.keys()):
         raise OptionError(f"data.fields.{name} is read by nothing: add model.inputs.{name}={{embedder: …, joins: …}}")
-    for name in sorted(inputs.keys() - further):
-        raise OptionError(f"model.inputs.{name} reads a field that is not there: add data.fields.{name}={{name: …}}")
+    for name in sorted(read.keys() - further):
+        raise OptionError(f"model.{read[name]} reads a field that is not there: add data.fields.{name}={{name: …}}")
 
 
 def choose_metric(config: Config, prepared: Prepared) -> list[str]:
@@ -190,16 +184,16 @@ def make_network(config: Config, prepared: Prepared) -> Autoregressive:
     return network.to(device(config.train.device))
 
 
-def check_lengths(network: nn.Module, prepared: Prepared) -> None:
+def check_lengths(network: Autoregressive, prepared: Prepared) -> None:
     """Refuse a model that knows fewer positions than the data has: it would stop in the middle, and for good."""
-    for side, part in (("source", "encoder"), ("target", "decoder")):
-        most = getattr(network, part).longest
+    longest_of = {"source": (network.longest_source, "encoder"), "target": (network.max_length, "decoder")}
+    for side, (most, part) in longest_of.items():
         for data in ("train", "dev"):
             longest = prepared.facts[data][f"longest_{side}"]
             if most is not None and longest > most:
                 needed = longest + (part == "decoder")  # START has the first
                 raise OptionError(
-                    f"a {side} of the {data} data has {longest} tokens, and the {part} has positions for {most}: set "
+                    f"a {side} of the {data} data has {longest} tokens, and the model has positions for {most}: set "
                     f"model.{part}.positions.longest={needed}, or use sinusoidal ones, or leave out what is so long"
                 )
 

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from seqloom import register
 from seqloom.batch import UNKNOWN
-from seqloom.data.fields import Text
+from seqloom.data.fields import Field, Text
 from seqloom.nn.memory import for_rows
 from seqloom.nn.outputs import Loss
 from seqloom.nn.outputs.tokens import TokenOutput
@@ -35,6 +35,33 @@ class Copying(Text):
         return " ".join(source[i - self.size] if i >= self.size else super(Copying, self).decode(row[[t]])
                         for t, i in enumerate(row.tolist()) if i > 2)  # fmt: skip
 
+    def show(self, row):
+        shown = super().show(np.where(row < self.size, row, UNKNOWN))
+        return [f"↑{i - self.size}" if i >= self.size else word for i, word in zip(row.tolist(), shown, strict=True)]
+
+
+@register("field", "first_places")
+class FirstPlaces(Field):
+    """For every word, where it occurs first: 0 1 0 for ``a b a``."""
+
+    dtype = np.dtype(np.int32)
+    size = 1
+
+    def fit(self, values):
+        pass
+
+    def encode(self, values, examples):
+        return [np.array([words.index(word) for word in words], self.dtype) for words in map(str.split, values)]
+
+    def decode(self, row, example):
+        return " ".join(self.show(row))
+
+    def show(self, row):
+        return [f"↑{i}" for i in row.tolist()]
+
+    def metrics(self, values):
+        return ("exact",)
+
 
 @register("output", "pointer_generator")
 class PointerGenerator(TokenOutput):
@@ -42,17 +69,20 @@ class PointerGenerator(TokenOutput):
 
         p_t(v) = g_t softmax(W f_t + b)_v + (1 − g_t) Σ_{s: x_s = v} a_ts,        g_t = σ(u f_t + c)
 
-    The words x_s are in the batch as the field ``copies``, by the extended vocabulary of V + S words.
+    Source and target share a vocabulary of V words. A word x_s that is not in it is number V + its first place in
+    the source, which the field ``copies`` tells.
     """
 
     needs_attention: ClassVar[bool] = True
+    reads: ClassVar[tuple[str, ...]] = ("copies",)
 
     def attach(self, feature_size, fed_deviation):
         super().attach(feature_size, fed_deviation)
         self.gate = nn.Linear(feature_size, 1)
 
     def prepare(self, batch):
-        return {"copies": batch["copies"].values}
+        word_BS, place_BS = batch.source.values, batch["copies"].values
+        return {"copies": torch.where(word_BS == UNKNOWN, len(self.bias) + place_BS, word_BS)}
 
     def feed(self, value):
         return super().feed(value.masked_fill(value >= len(self.bias), UNKNOWN))
