@@ -63,7 +63,7 @@ def shared_letters(answer: str, right: str) -> float:
 def test_the_answer_most_like_all_samples(options, utility, formula):
     drawn_by = {"seed": 4, "temperature": 1.2, "min_p": 0.05, "max_length": 6}
     samples = Sample(samples=40, **drawn_by)(MODEL, BATCH)
-    found = Mbr(samples=40, n_best=5, **drawn_by, **options)(MODEL, BATCH, read=read)
+    found = Mbr(samples=40, n_best=5, **drawn_by, **options)(MODEL, BATCH, read=lambda _, tokens: read(tokens))
     for answers, drawn_here in zip(found, samples, strict=True):
         ended = [h.tokens for h in drawn_here if h.finished]
         assert len(ended) < 40

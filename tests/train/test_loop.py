@@ -131,14 +131,13 @@ def test_training_stops_when_nothing_gets_better(tmp_path):
 def test_any_metric_can_decide(tmp_path, metric):
     folder = trained(tmp_path / "run", {"train": {"metric": metric, "optimiser": {"rate": 0.02}}})
     found = evaluations(folder)
-    values = [record["dev"][metric] for record in found]
-    better = (lambda a, b: a > b) if metric == "exact" else (lambda a, b: a < b)
-    best = values[0]
-    for record, value in zip(found[1:], values[1:], strict=True):
-        assert record["best"] == better(value, best)
-        best = value if record["best"] else best
+    sign = -1 if metric == "exact" else 1
+    ranks = [(sign * record["dev"][metric], record["dev"]["loss"]) for record in found]  # the loss breaks ties
+    assert [record["best"] for record in found] == [
+        rank < min(ranks[:n], default=(100, 100)) for n, rank in enumerate(ranks)
+    ]
     kept = load_checkpoint(folder.checkpoint)["standing"]["best"]
-    assert kept[0][0] == best
+    assert kept[0][0] == sign * min(ranks)[0]
 
 
 def test_a_loss_that_is_not_a_number_stops_with_advice(tmp_path):

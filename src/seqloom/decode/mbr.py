@@ -1,8 +1,9 @@
 """Minimum Bayes risk."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -103,9 +104,12 @@ class Mbr(Sample):
         found = super().__call__(
             model, batch, weights=weights, masks=masks, limits=limits, probe=probe, history=history
         )
-        return [self._ranked(samples, read) for samples in found]
+        return [
+            self._ranked(samples, None if read is None else partial(read, sentence))
+            for sentence, samples in enumerate(found)
+        ]
 
-    def _ranked(self, samples: list[Hypothesis], read: Read | None) -> list[Hypothesis]:
+    def _ranked(self, samples: list[Hypothesis], read: Callable[[list[int]], str] | None) -> list[Hypothesis]:
         """The answers among the samples of one sentence, those of the greatest mean utility first."""
         truncated = 2 * sum(not h.finished for h in samples) > len(samples)
         samples = [h for h in samples if h.finished] or samples

@@ -18,8 +18,8 @@ from seqloom.errors import OptionError
 from seqloom.nn.probe import Probe, silent
 
 Asked = TypeVar("Asked")
-Read = Callable[[list[int]], str]
-"""From tokens to the text that they are."""
+Read = Callable[[int, list[int]], str]
+"""From the number of a sentence in the batch, and tokens of an answer to it, to the text that they are."""
 
 
 class Search:

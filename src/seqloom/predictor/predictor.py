@@ -118,7 +118,7 @@ class Predictor:
                     batch,
                     weights=weights and not self.readers,
                     masks=masks,
-                    read=partial(self._text, given[rows[0]] if len(rows) == 1 else {}),
+                    read=partial(self._text, [given[row] for row in rows]),
                     limits=self.limits,
                 )
             for row, best in zip(rows, hypotheses, strict=True):
@@ -143,7 +143,7 @@ class Predictor:
             self.network,
             self._batch([0], read),
             masks=None if constraints is None else constraints.masks([0], tokenizer_of(writer)),
-            read=partial(self._text, given[0]),
+            read=partial(self._text, given),
             limits=self.limits,
             probe=recorder,
             history=history,
@@ -236,9 +236,9 @@ class Predictor:
             correct=np.array([score.correct for score in scores]),
         )
 
-    def _text(self, example: Mapping[str, Any], tokens: list[int]) -> str:
-        """What tokens are as an answer to an example, for a search that judges by text."""
-        return str(self.fields["target"].decode(as_row(tokens, self.fields["target"]), example))
+    def _text(self, examples: Sequence[Mapping[str, Any]], number: int, tokens: list[int]) -> str:
+        """What tokens are as an answer to one of some examples, for a search that judges by text."""
+        return str(self.fields["target"].decode(as_row(tokens, self.fields["target"]), examples[number]))
 
     def _read(self, given: Sequence[Mapping[str, Any]]) -> list[Inputs]:
         """All inputs as arrays, by the fields of every reader that there is; a blank source has no steps."""
