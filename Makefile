@@ -1,20 +1,20 @@
-# Everything sets itself up: `make test` on a fresh machine is all that is needed.
+# Every target sets up .venv first: on a fresh machine, `make test` is all you need.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo parts test lint types unit format clean
+.PHONY: demo parts test lint spell types unit format clean
 
 demo: $(READY)
 	@$(BIN)/seqloom demo
 
-test: lint types unit
+test: lint spell types unit
 
 parts: $(READY)
 	@$(BIN)/seqloom parts
 
-# Installed again only when what is to be installed has changed.
+# Installs again only after pyproject.toml or constraints.txt has changed.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
@@ -24,10 +24,13 @@ lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
+spell: $(READY)
+	$(BIN)/codespell
+
 types: $(READY)
 	$(BIN)/mypy
 
-# Two processes of one thread each; worksteal keeps the tests of a file together, and with them what they share.
+# Two processes with one thread each. worksteal mostly keeps the tests of a file, and their fixtures, in one process.
 unit: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 

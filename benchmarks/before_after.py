@@ -1,8 +1,8 @@
-"""Two versions of seqloom on the cases of ``train_step.py``, ``decode.py`` and ``train_corpus.py``, interleaved.
+"""Compare two versions of seqloom on the cases of ``train_step.py``, ``decode.py`` and ``train_corpus.py``.
 
-A change that should cost no time is measured with this: the older version is checked out into a temporary folder,
-each version runs its own workers, and both take turns in one run. The ratio of a case is the time before divided by
-the time after, both medians over the rounds: above 1, the newer version is faster.
+Shows whether a change costs time. The older version is checked out into a temporary directory; each version runs its
+own workers, and both take turns in one run. The ratio of a case is the time before divided by the time after, both
+medians over the rounds: above 1, the newer version is faster.
 """
 
 import argparse
@@ -28,11 +28,11 @@ from harness.results import machine
 ROOT = BENCHMARKS.parent
 SIDES = ("source", "target")
 Trees = Mapping[str, Path]
-"""The checkouts of both versions: before and after."""
+"""Source trees of the two versions, by name: before and after."""
 
 
 def worker(tree: Path, script: str, threads: int) -> Worker:
-    """A worker of a version, which imports that version's package."""
+    """Start a worker of a version; it imports the package of that version."""
     path = tree / "benchmarks" / script
     return Worker(sys.executable, path, threads=threads, variables={"PYTHONPATH": str(tree / "src")})
 
@@ -40,7 +40,7 @@ def worker(tree: Path, script: str, threads: int) -> Worker:
 def train_step_turns(
     case: train_step.Case, trees: Trees, rounds: int, threads: int, stack: ExitStack
 ) -> dict[str, Turn]:
-    """Training steps on ready batches, in milliseconds."""
+    """Training steps on prepared batches, in milliseconds."""
     file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "batches.npz"
     made = enumerate(train_step.batches(case.data, rounds))
     arrays: dict[str, Any] = {f"{side}_{n}": ids for n, pair in made for side, ids in zip(SIDES, pair, strict=True)}
@@ -50,7 +50,7 @@ def train_step_turns(
 
 
 def decode_turns(case: decode.Case, trees: Trees, rounds: int, threads: int, stack: ExitStack) -> dict[str, Turn]:
-    """Searches on ready batches, in milliseconds."""
+    """Searches on prepared batches, in milliseconds."""
     made = decode.sources(case.model.data, case.batch, rounds)
 
     def description() -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _ready(
 def train_corpus_turns(
     case: train_corpus.Case, data: Path, trees: Trees, threads: int, stack: ExitStack
 ) -> dict[str, Turn]:
-    """Training on a corpus, in milliseconds per target token; a fresh process per turn."""
+    """Training on a corpus, in milliseconds per target token, with a new process for every turn."""
     home = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     corpus = home / "corpus"
     corpus.mkdir()
@@ -92,13 +92,17 @@ def train_corpus_turns(
 
 
 def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="Time two versions of seqloom in one run, interleaved.")
-    parser.add_argument("base", help="the older version: a commit, a tag or a branch")
-    parser.add_argument("--data", type=Path, help="data folder of train_corpus.py; without it, that is left out")
-    parser.add_argument("--cases", nargs="+", metavar="TEXT", default=[""], help="only cases whose name holds one")
-    parser.add_argument("--rounds", type=int, default=9, help="how many count (%(default)s)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="Compare the speed of two versions of seqloom in one run.")
+    parser.add_argument("base", help="older version: a commit, a tag or a branch")
+    parser.add_argument("--data", type=Path, help="data directory of train_corpus.py, which is skipped without it")
+    parser.add_argument(
+        "--cases", nargs="+", metavar="TEXT", default=[""], help="run only cases whose name contains one of these"
+    )
+    parser.add_argument("--rounds", type=int, default=9, help="timed rounds (%(default)s)")
+    parser.add_argument(
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads per process (%(default)s)"
+    )
     options = parser.parse_args()
     rounds, threads = options.rounds, options.threads
     prepared: dict[str, Callable[[Trees, ExitStack], dict[str, Turn]]] = {}
@@ -121,7 +125,7 @@ def main() -> None:
                 if any(text in name for text in options.cases):
                     with ExitStack() as stack:
                         turns = prepare({"before": before, "after": ROOT}, stack)
-                        warm_up = 0 if name.startswith("train_corpus") else 2  # its workers warm up by themselves
+                        warm_up = 0 if name.startswith("train_corpus") else 2  # its workers have their own warmup
                         times = interleaved(turns, rounds=rounds, warm_up=warm_up)
                     old, new = median(times["before"]), median(times["after"])
                     ratios.setdefault(name.split()[0], []).append(old / new)

@@ -1,37 +1,39 @@
-"""Search beside that of other toolkits, and beside what the machine could do at most, in sentences per second.
+"""Search speed in sentences per second, compared with other toolkits and with the limit of the machine.
 
 Three models with random weights:
 
-    bilstm       a bidirectional LSTM encoder, a ``luong`` decoder with additive score and input feeding, embeddings
-                 and hidden states of 256, vocabulary 8,000: JoeyNMT's recurrent model
-    transformer  3 layers of 256, 4 heads, feed-forward 1,024, norm before each sub-layer, vocabulary 8,000
-    g2p          Yoyodyne's soft-attention LSTM at its default sizes: a bidirectional LSTM of 512, an LSTM of 512 that
-                 attends additively with its last state, embeddings of 128, 70 symbols
+    bilstm       JoeyNMT's recurrent model: a bidirectional LSTM encoder, a ``luong`` decoder with additive attention
+                 and input feeding, embedding size and hidden size 256, vocabulary size 8,000
+    transformer  3 layers, hidden size 256, 4 heads, feed-forward size 1,024, pre-norm, vocabulary size 8,000
+    g2p          Yoyodyne's soft-attention LSTM at its default sizes: a bidirectional LSTM encoder of size 512, an
+                 LSTM decoder of size 512 whose additive attention is queried with the previous state, embedding size
+                 128, 70 symbols
 
-A case is model/beam/batch; a beam of 1 is greedy search. The lengths of sources are drawn like those of Multi30k, as
-in ``train_step.py``; the words of ``g2p`` have 9 letters. Every answer has the same number of steps, 14 tokens, or 8
-phonemes, its END among them: before that END is forbidden, and there the search ends. Each toolkit is given the same
-ids and runs its own search on a batch that is ready; making batches and text is not counted.
+A case is named model/beam size/batch size; beam size 1 is greedy search. Source lengths follow the distribution of
+Multi30k, as in ``train_step.py``; the words of ``g2p`` have 9 letters. All outputs have the same length, EOS
+included: 14 tokens, or 8 phonemes for ``g2p``. EOS is forbidden before that length, and the search stops at it. Every
+toolkit gets the same token ids and runs its own search on prepared batches. Batching and detokenization are not
+timed.
 
-**JoeyNMT 2.3.0** keeps no keys and values of a Transformer, so it computes all steps again at each. Like ours, its
-search is asked for no attention weights; greedily it computes no probabilities.
+**JoeyNMT 2.3.0** has no KV cache for Transformers, so every step recomputes all previous ones. As in seqloom, its
+search is run without attention weights. Its greedy search computes no probabilities.
 
-**CTranslate2 4.8.4** has the very weights of our Transformer, in float32 and (rounded by itself) in int8. Before it
-is timed, its greedy answers in float32 are compared with ours: if they differ, the benchmark refuses. It computes no
-probabilities greedily, and has its own matrix products, not PyTorch's.
+**CTranslate2 4.8.4** has the weights of our Transformer, in float32 and quantized to int8. Before it is timed, its
+greedy outputs in float32 are compared with ours; if they differ, the benchmark fails. Its greedy search computes no
+probabilities. It has its own matrix multiplication, not PyTorch's.
 
-**Yoyodyne 0.5.27** has a maximum length but no minimum, so its END gets a bias that keeps it from ending. It reads
-START and END around a source, and has six special symbols, of which we have four.
+**Yoyodyne 0.5.27** has a maximum length but no minimum length; a bias on the EOS logit keeps it from ending early. It
+adds BOS and EOS to the source, and has six special tokens where seqloom has four.
 
-**The limit** is the time that the multiply–adds (``decode_limit.py``) take as large matrix products, at the speed
-measured in the same run. A single sentence can't come near it: its weights are read from memory for a row or five,
-and that takes longer than to multiply.
+**The limit** is the time that the multiply–adds (``decode_limit.py``) would take in large matrix multiplications, at
+the speed measured in the same run. With batch size 1 no toolkit comes near it: reading the weights from memory takes
+longer than multiplying them with one to five rows.
 
-Everything is interleaved: in each round the toolkits and the matrix product have their turn, one at a time, each in a
-process of its own that sleeps while others compute. A figure is the median over the rounds; round i has batch i.
+Measurements are interleaved: in each round, the toolkits and the matrix multiplication take turns, each in a separate
+process that sleeps while the others compute. Every figure is the median over the rounds; round i uses batch i.
 
-**Lengths.** How the time of an answer grows with its length, from 10 to 1,000 tokens, is measured on ``bilstm`` and
-``transformer`` (``decode_lengths.py``), for one sentence of 14 tokens with a beam of 5.
+**Lengths.** ``decode_lengths.py`` measures how the time grows with the output length, from 10 to 1,000 tokens, for
+``bilstm`` and ``transformer``, with one source of 14 tokens and beam size 5.
 """
 
 import argparse
@@ -59,11 +61,11 @@ from seqloom.batch import PAD
 
 WARM_UP = 2
 AGREE = 0.9
-"""What share of answers by the same weights must be the same: rounding may decide between two tokens, but rarely."""
+"""Minimum share of equal outputs with the same weights: rounding may rarely decide between two tokens."""
 
 
 class Model(NamedTuple):
-    """A model, what it reads, and how many tokens an answer has, its END among them."""
+    """A model, its input, and the number of tokens of every output, EOS included."""
 
     name: str
     data: Data
@@ -72,14 +74,14 @@ class Model(NamedTuple):
 
 
 class Peer(NamedTuple):
-    """Whom we are compared with.
+    """A toolkit to compare with.
 
-    name: with its version.
-    python: makes its environment.
-    script: the worker.
-    models: which of them it has.
-    options: what its worker is told besides the case.
-    exact: whether its model has our weights, so that greedy answers must be the same.
+    name: its name and version.
+    python: creates its environment and returns its Python.
+    script: its worker.
+    models: names of the models that it has.
+    options: further arguments of its worker.
+    exact: whether it runs our weights, so that greedy outputs must be equal.
     """
 
     name: str
@@ -91,7 +93,7 @@ class Peer(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A model and a search."""
+    """A model, a beam size and a batch size."""
 
     model: Model
     beam: int
@@ -102,14 +104,14 @@ class Case(NamedTuple):
 
 
 class Run(NamedTuple):
-    """How all cases are measured: how many rounds count, each worker's threads, and where progress is shown."""
+    """Settings of all measurements: timed rounds, threads per worker, and the progress display."""
 
     rounds: int
     threads: int
     progress: Progress
 
     def follow(self, name: str) -> Callable[[], None]:
-        """What is called after every round of a case."""
+        """Return a function to call after every round of a case."""
         task = self.progress.add_task(name, total=self.rounds + WARM_UP)
         return lambda: self.progress.advance(task)
 
@@ -132,13 +134,13 @@ LENGTHS = {f"{model.name}/lengths": model for model in MODELS[:2]}
 
 
 def sources(data: Data, batch: int, count: int) -> list[np.ndarray]:
-    """Padded ids of sources; the same at every call."""
+    """Padded token ids of sources; every call returns the same ones."""
     some = [source[:batch] for source, _ in batches(data, count)]
     return [source[:, : (source != PAD).sum(1).max()] for source in some]
 
 
 def measure(case: Case, run: Run) -> tuple[list[Decoding], float]:
-    """A case's records, one for each peer, and the speed of large products beside it in multiply–adds per ms."""
+    """Return one record per peer, and the speed of large matrix multiplications in multiply–adds per ms."""
     model, facing = case.model, [peer for peer in PEERS if case.model.name in peer.models]
     made = sources(model.data, case.batch, run.rounds)
     with ExitStack() as stack:
@@ -151,11 +153,11 @@ def measure(case: Case, run: Run) -> tuple[list[Decoding], float]:
             return worker
 
         product = start(sys.executable, "matrix_product.py", size=PRODUCT)
-        ours = start(sys.executable, "decode_seqloom.py", **description)  # first, as it exports for others
+        ours = start(sys.executable, "decode_seqloom.py", **description)  # first: it exports the model for the others
         theirs = [start(peer.python(), peer.script, **description, **peer.options) for peer in facing]
-        answers = ours.ask("result", number=0)
+        outputs = ours.ask("result", number=0)
         for peer, worker in zip(facing, theirs, strict=True):
-            check(case, peer, answers, worker.ask("result", number=0))
+            check(case, peer, outputs, worker.ask("result", number=0))
         turns = {"ours": ours.turn, "product": product.turn}
         turns |= {peer.name: worker.turn for peer, worker in zip(facing, theirs, strict=True)}
         times = interleaved(turns, rounds=run.rounds, warm_up=WARM_UP, progress=run.follow(str(case)))
@@ -187,24 +189,26 @@ def measure(case: Case, run: Run) -> tuple[list[Decoding], float]:
 
 
 def describe(model: Model, made: Sequence[np.ndarray], *, beam: int, folder: str) -> dict[str, Any]:
-    """What a worker is told of a case, but for the steps of an answer; the sources go into the folder."""
+    """Arguments of a worker, except the number of steps; writes the sources to ``folder``."""
     np.savez(Path(folder) / "sources.npz", *made, allow_pickle=False)
     vocabulary = model.data.vocabulary
     return {"model": model.name, "vocabulary": vocabulary, "sizes": model.sizes, "beam": beam, "folder": folder}
 
 
 def check(case: Case, peer: Peer, ours: list[list[int]], theirs: list[list[int]]) -> None:
-    """Refuse a peer that writes less than we do; and one with our weights that writes something else."""
+    """Check that a peer's outputs are as long as ours, and equal to ours if it runs our weights."""
     tokens = case.model.steps - 1
-    if any(len(answer) < tokens for answer in (*ours, *theirs)) or len(ours) != len(theirs):
-        raise RuntimeError(f"{case}: not all answers by {peer.name} and us have {tokens} tokens")
+    if any(len(output) < tokens for output in (*ours, *theirs)) or len(ours) != len(theirs):
+        raise RuntimeError(f"{case}: some outputs of {peer.name} or seqloom do not have {tokens} tokens")
     same = [our[:tokens] == their[:tokens] for our, their in zip(ours, theirs, strict=True)]
     if peer.exact and case.beam == 1 and np.mean(same) < AGREE:
-        raise RuntimeError(f"{case}: {peer.name} has our weights, but only {np.mean(same):.0%} of our answers")
+        raise RuntimeError(
+            f"{case}: {peer.name} runs our weights, but only {np.mean(same):.0%} of its outputs equal ours"
+        )
 
 
 def measure_lengths(name: str, run: Run) -> list[Length]:
-    """How the time of a model's answer grows with its length."""
+    """Measure the time of outputs of different lengths."""
     model = LENGTHS[name]
     with tempfile.TemporaryDirectory() as folder:
         made = sources(Data(model.data.vocabulary, 14), 1, run.rounds)
@@ -213,19 +217,23 @@ def measure_lengths(name: str, run: Run) -> list[Length]:
 
 
 def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="Search beside that of other toolkits and beside the limit.")
-    parser.add_argument("--cases", nargs="+", metavar="TEXT", help="only cases whose name holds one of these")
-    parser.add_argument("--rounds", type=int, default=9, help="how many count (%(default)s)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
+    """Run the command line."""
+    parser = argparse.ArgumentParser(
+        description="Search speed, compared with other toolkits and the limit of the machine."
+    )
+    parser.add_argument("--cases", nargs="+", metavar="TEXT", help="run only cases whose name contains one of these")
+    parser.add_argument("--rounds", type=int, default=9, help="timed rounds (%(default)s)")
     parser.add_argument(
-        "--out", type=Path, help="folder for the results; by default benchmarks/results if all cases run"
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads per process (%(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, help="directory of the results; default: benchmarks/results if all cases run"
     )
     options = parser.parse_args()
     names = [*map(str, CASES), *LENGTHS]
     chosen = [name for name in names if not options.cases or any(text in name for text in options.cases)]
     if not chosen:
-        parser.error(f"no such case; there are {', '.join(names)}")
+        parser.error(f"no case matches --cases; the cases are {', '.join(names)}")
     records: list[Decoding] = []
     lengths: list[list[Length]] = []
     speeds: list[float] = []
@@ -243,7 +251,7 @@ def main() -> None:
             progress.print(growth(lengths[-1]))
     heading = f"{machine(options.threads)}; medians of {options.rounds} rounds"
     if speeds:
-        heading += f"; large products {2 * median(speeds) / 1e6:.0f} GFLOP/s; speeds in sentences per second"
+        heading += f"; large matmuls {2 * median(speeds) / 1e6:.0f} GFLOP/s; speeds in sentences per second"
     rows = [row for some in lengths for row in some]
     tables = [table(some) for some in (records, rows) if some]
     text = "\n\n".join([heading, *tables, *map(growth, lengths)])

@@ -1,4 +1,4 @@
-"""The worker of ``decode.py`` for JoeyNMT: its search, as its ``predict`` calls it."""
+"""Worker of ``decode.py`` for JoeyNMT: its search, called as in its ``predict``."""
 
 import logging
 from copy import copy
@@ -12,11 +12,11 @@ from joeynmt.batch import Batch
 from joeynmt.model import build_model
 from joeynmt.search import search
 from joeynmt.vocabulary import Vocabulary
-from train_step_joeynmt import END, OURS, PAD, SYMBOLS, describe
+from train_step_joeynmt import EOS, OURS, PAD, SYMBOLS, describe
 
 
 def read(source: np.ndarray) -> Batch:
-    """JoeyNMT's batch of the same ids, the special ones in its order."""
+    """Convert token ids to a JoeyNMT batch, with JoeyNMT's order of the special tokens."""
     ids = torch.from_numpy(np.where(source < len(OURS), OURS[np.minimum(source, len(OURS) - 1)], source))
     return Batch(
         src=ids,
@@ -27,13 +27,13 @@ def read(source: np.ndarray) -> Batch:
         indices=torch.arange(len(ids)),
         device=torch.device("cpu"),
         pad_index=PAD,
-        eos_index=END,
+        eos_index=EOS,
         is_train=False,
     )
 
 
 def make(model: str, vocabulary: int, sizes: dict[str, Any], beam: int, steps: int, folder: str) -> Run:
-    """Searches for the batches of a folder."""
+    """Search on the batches in ``folder``."""
     torch.manual_seed(0)
     symbols = Vocabulary([f"w{n}" for n in range(len(OURS), vocabulary)], SYMBOLS)
     assert len(symbols) == vocabulary
@@ -43,10 +43,10 @@ def make(model: str, vocabulary: int, sizes: dict[str, Any], beam: int, steps: i
     def run(number: int) -> list[list[int]]:
         batch = copy(ready[number])
         order = batch.sort_by_src_length()
-        answers, _, _ = search(
+        outputs, _, _ = search(
             made, batch, max_output_length=steps, beam_size=beam, beam_alpha=-1, min_output_length=steps - 1
         )
-        return answers[order].tolist()
+        return outputs[order].tolist()
 
     return run
 

@@ -1,11 +1,12 @@
-"""How the time of an answer grows with its length: of ``decode.py``, by seqloom alone.
+"""Search time by output length: the cases ``lengths`` of ``decode.py``, with seqloom only.
 
-Every length has a worker of its own, and in each round all have their turn. To the medians the curve
+Every length has a separate worker, and all workers take turns in each round. The curve
 
     ms(n) = c + a·n + b·n²
 
-is fitted, with the least squares of its relative errors: c is what a sentence costs before its first token, and
-token n costs a + 2·b·n. If this does not grow with n, b is 0; if it grows linearly, the curve fits.
+is fitted to the medians by least squares of the relative errors: c is the cost of a sentence before its first token,
+and token n costs a + 2·b·n. b is 0 if the cost per token does not depend on n, and the curve fits if that cost grows
+linearly.
 """
 
 import sys
@@ -22,13 +23,13 @@ from harness.results import Length
 
 LENGTHS = (10, 20, 50, 100, 200, 500, 1000)
 ROW = 200
-"""Tokens that a turn writes at least while it is timed: a short answer many times, a long one once."""
+"""Minimum number of tokens generated per timed turn: short outputs are repeated, long ones are not."""
 
 
 def times_by_length(
     case: str, description: dict[str, Any], *, rounds: int, threads: int, progress: Callable[[], object]
 ) -> list[Length]:
-    """The rows of a case; ``description`` says all of it but how many steps an answer has."""
+    """Return the rows of a case; ``description`` holds all arguments of the worker except ``steps``."""
     with ExitStack() as stack:
         turns = {}
         for tokens in LENGTHS:
@@ -42,7 +43,7 @@ def times_by_length(
 
 
 def growth(rows: Sequence[Length]) -> str:
-    """The fitted curve in words."""
+    """Describe the fitted curve."""
     n, ms = np.array([[row.tokens, row.ms] for row in rows]).T
     relative = np.stack((np.ones_like(n), n, n**2)) / ms
     (c, a, b), *_ = np.linalg.lstsq(relative.T, np.ones_like(n), rcond=None)

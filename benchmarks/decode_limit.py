@@ -1,9 +1,9 @@
-"""How many multiply–adds the answers of ``decode.py`` need, by formula.
+"""Number of multiply–adds of the searches in ``decode.py``, by formula.
 
-Counted are the same products as in ``train_step_limit.py``, forward only and on real tokens only. Every source is
-encoded once. The first step has one row for a sentence, as all its beams would be the same; every later one has as
-many rows as the beam is wide. A product with a context is counted as the equations have it, once for every row; our
-search makes it once for every step of the source, which is less, so that its share of the limit may pass 1.
+Counts the matrix multiplications of ``train_step_limit.py``, forward pass only and non-padding tokens only. Every
+source is encoded once. The first step has one row per sentence, since all its hypotheses would be equal; every later
+step has as many rows as the beam size. A multiplication with a context vector is counted once per row, as in the
+equations. Our search does it once per source position, which is less work, so its share of the limit can exceed 1.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from train_step_limit import multiply_adds as forward_and_backward
 def multiply_adds(
     model: str, source: Lengths, *, steps: int, beam: int, vocabulary: int, sizes: Mapping[str, float]
 ) -> int:
-    """Multiply–adds of a search for answers of ``steps`` tokens, END among them, to sources of these lengths."""
+    """Multiply–adds of a search that generates ``steps`` tokens, EOS included, for sources of these lengths."""
     with_first, with_all = (
         _forward(model, source, np.full_like(source, tokens), vocabulary, sizes) for tokens in (1, steps)
     )

@@ -1,4 +1,4 @@
-"""The worker of ``decode.py`` for Yoyodyne: its step of prediction, as Lightning's loop calls it."""
+"""Worker of ``decode.py`` for Yoyodyne: its prediction step, called as in Lightning's loop."""
 
 import logging
 import warnings
@@ -16,22 +16,22 @@ from yoyodyne.data.batches import PaddedTensor
 from yoyodyne.models import modules
 
 OURS = 4
-"""How many special symbols the batches know; Yoyodyne's are more, and behind them the others follow."""
+"""Number of special tokens in the batches; Yoyodyne has more, so the ids of all other tokens are shifted."""
 MORE = len(special.SPECIAL) - OURS
 NEVER = -1e4
 
 
 def read(source: np.ndarray) -> Batch:
-    """Yoyodyne's batch of the same ids, its START and END around every source."""
+    """Convert token ids to a Yoyodyne batch, with its BOS and EOS around every source."""
     rows = [torch.from_numpy(row[row >= OURS] + MORE) for row in source]
     starts = [pad(row, (1, 0), value=special.START_IDX) for row in rows]
     return Batch(PaddedTensor([pad(row, (0, 1), value=special.END_IDX) for row in starts]))
 
 
 def make(model: str, vocabulary: int, sizes: dict[str, Any], beam: int, steps: int, folder: str) -> Run:
-    """Searches for the batches of a folder.
+    """Search on the batches in ``folder``.
 
-    Yoyodyne has a maximum length but no minimum: so the model is made never to end by itself.
+    Yoyodyne has a maximum length but no minimum length, so a bias keeps the model from ending by itself.
     """
     assert model == "g2p"
     torch.manual_seed(0)
@@ -54,8 +54,8 @@ def make(model: str, vocabulary: int, sizes: dict[str, Any], beam: int, steps: i
     def run(number: int) -> list[list[int]]:
         with torch.inference_mode():
             found = made.predict_step(ready[number], 0)
-        answers = found if beam == 1 else found[0][:, 0, 1:]  # the best of every beam, without START
-        return answers.tolist()
+        outputs = found if beam == 1 else found[0][:, 0, 1:]  # the best hypothesis of every beam, without BOS
+        return outputs.tolist()
 
     return run
 

@@ -1,7 +1,7 @@
-"""Attention as alignment: how often the letters that attention weighs most are those that a phoneme stands for.
+"""Alignment accuracy of attention: how often a phoneme attends most to a letter of its own grapheme.
 
-Words are generated from graphemes of one to three letters, each with its phoneme, so the true alignment is known. The
-default model is trained on some of them; on unseen words, each phoneme of a correct output is right if the source
+Words are generated from graphemes of one to three letters, each with one phoneme, so the true alignment is known. The
+default model is trained on some words. On unseen words, a phoneme of a correct output counts as aligned if the source
 letter with the largest attention weight is part of its grapheme.
 """
 
@@ -18,7 +18,7 @@ VOWELS = [grapheme for grapheme in GRAPHEMES if grapheme[0] in "aeiou"]
 
 
 def words(count: int, seed: int = 1) -> list[list[str]]:
-    """Distinct words of two to four syllables, as lists of graphemes, distinct also as texts."""
+    """Generate words of two to four syllables, as lists of graphemes; no two words are spelled alike."""
     random, found = Random(seed), dict[str, list[str]]()
     while len(found) < count:
         graphemes = []
@@ -29,7 +29,7 @@ def words(count: int, seed: int = 1) -> list[list[str]]:
 
 
 def alignment(train: int = 1000, test: int = 300, updates: int = 800) -> dict[str, Any]:
-    """The share of phonemes of unseen words whose attention is at the right letters, in percent."""
+    """Train, and return the percentage of phonemes of unseen words that are aligned with the right letter."""
     import seqloom
 
     every = words(train + 2 * test)
@@ -37,12 +37,17 @@ def alignment(train: int = 1000, test: int = 300, updates: int = 800) -> dict[st
     model = seqloom.fit(
         pairs[:train],
         dev=pairs[train : train + test],
-        settings={"model.size": 128, "model.dropout": 0.2, "train.updates": updates, "train.batch_sentences": 16},
+        overrides={
+            "model.hidden_size": 128,
+            "model.dropout": 0.2,
+            "train.updates": updates,
+            "train.batch_sentences": 16,
+        },
         quiet=True,
     )
     right = total = correct = 0
     for word, (source, target) in zip(every[train + test :], pairs[train + test :], strict=True):
-        best, *_ = model.answers(source)
+        best, *_ = model.generate(source)
         if best.text != target:
             continue
         correct += 1

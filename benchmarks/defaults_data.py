@@ -1,4 +1,4 @@
-"""The small data sets of ``defaults.py``: generated ones, each of another kind, and parts of public corpora."""
+"""Small data sets of ``defaults.py``: generated ones of different kinds, and parts of public corpora."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -10,11 +10,11 @@ from seqloom.registry import build
 
 Pair = tuple[str, str]
 HELD_OUT = 250
-"""Pairs to validate on, and as many to test on; of small corpora, fewer."""
+"""Number of validation pairs, and of test pairs; fewer for small corpora."""
 
 
 class DataSet(NamedTuple):
-    """Pairs to train, validate and test on, and the metric that outputs are judged by."""
+    """Training, validation and test pairs, and the test metric."""
 
     name: str
     train: list[Pair]
@@ -23,8 +23,8 @@ class DataSet(NamedTuple):
     metric: str
 
 
-def generated(name: str, draw: Callable[[Random], Pair], count: int, metric: str = "exact") -> DataSet:
-    """Distinct sources, drawn until there are enough, in three parts."""
+def generated(name: str, draw: Callable[[Random], Pair], count: int, metric: str = "exact_match") -> DataSet:
+    """Draw pairs with distinct sources, and split them into three parts."""
     random, pairs = Random(name), dict[str, str]()
     while len(pairs) < count + 2 * HELD_OUT:
         source, target = draw(random)
@@ -33,14 +33,14 @@ def generated(name: str, draw: Callable[[Random], Pair], count: int, metric: str
 
 
 def split(name: str, pairs: list[Pair], count: int, metric: str) -> DataSet:
-    """The first pairs to train on, the next to validate, the rest to test; never more than are asked for."""
+    """Split pairs: the first ``count`` for training, then up to ``HELD_OUT`` each for validation and test."""
     held_out = min(HELD_OUT, (len(pairs) - count) // 2)
     ends = (count, count + held_out, count + 2 * held_out)
     return DataSet(name, pairs[: ends[0]], pairs[ends[0] : ends[1]], pairs[ends[1] : ends[2]], metric)
 
 
 def inflection(random: Random) -> Pair:
-    """A made-up verb and its features to its form; separable and reflexive verbs have a particle: two words."""
+    """Inflect an invented verb: infinitive and features to a form; a separable verb gives two words."""
     stem = "".join(random.choice(("b", "d", "f", "gr", "k", "l", "m", "n", "r", "schl", "t", "w")) for _ in "a")
     for _ in range(random.choice((1, 1, 2))):
         stem += random.choice("aeiou") + random.choice(("b", "d", "ck", "l", "mm", "n", "r", "ss", "t", "rk"))
@@ -56,7 +56,7 @@ def inflection(random: Random) -> Pair:
 
 
 def commands(random: Random) -> Pair:
-    """Commands to sequences of actions, as in SCAN: the target is often far longer than its source."""
+    """Translate commands to actions, as in SCAN: the target is often much longer than the source."""
     turns = {"left": "I_TURN_LEFT", "right": "I_TURN_RIGHT"}
 
     def phrase() -> tuple[str, list[str]]:
@@ -80,7 +80,7 @@ def commands(random: Random) -> Pair:
 
 
 def query(random: Random) -> Pair:
-    """A question to a query, which is two to three times as long."""
+    """Translate a question to an SQL query, which is two to three times as long."""
     columns = {"population": "city", "area": "city", "length": "river", "depth": "lake", "height": "mountain"}
     states = ("texas", "ohio", "utah", "maine", "iowa", "nevada", "oregon", "kansas", "alaska", "idaho")
     column, state, number = (
@@ -131,7 +131,7 @@ LEXICON = {
 
 
 def tags(random: Random) -> Pair:
-    """A sentence to its parts of speech; what many words are depends on where they stand."""
+    """Tag a sentence with parts of speech; for many words, the tag depends on the context."""
 
     def noun_phrase() -> list[str]:
         return ["DET", *["ADJ"] * random.choice((0, 0, 1, 2)), "NOUN"] + (
@@ -152,7 +152,7 @@ TENS = ["", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eight
 
 
 def in_words(number: int) -> str:
-    """342 → three hundred forty two."""
+    """Spell a number in words: 342 → three hundred forty two."""
     if number >= 1000:
         return f"{in_words(number // 1000)} thousand" + (f" {in_words(number % 1000)}" if number % 1000 else "")
     if number >= 100:
@@ -163,36 +163,36 @@ def in_words(number: int) -> str:
 
 
 def arithmetic(random: Random) -> Pair:
-    """A sum in words to its digits."""
+    """Compute a sum: words to digits."""
     a, b = random.randrange(1000), random.randrange(10)
     return f"{in_words(a)} plus {in_words(b)}", str(a + b)
 
 
 def numbers(random: Random) -> Pair:
-    """Digits to words."""
+    """Spell a number: digits to words."""
     number = random.randrange(1_000_000)
     return str(number), in_words(number)
 
 
 def dates(count: int) -> DataSet:
-    """The task ``dates``, in a few locales."""
+    """Task ``dates``, in three locales."""
     task = build(
         "task",
         {"name": "dates", "train": count, "dev": HELD_OUT, "test": HELD_OUT, "locales": ("en_US", "en_GB", "de_DE")},
     )
-    return DataSet("dates", task.train, task.dev, task.test, "exact")
+    return DataSet("dates", task.train, task.dev, task.test, "exact_match")
 
 
 def lines(path: Path) -> list[str]:
-    """The lines of a file."""
+    """Read the lines of a file."""
     return path.read_text(encoding="utf-8").splitlines()
 
 
 def public(data: Path) -> Iterator[DataSet]:
-    """Parts of the corpora that are below a folder."""
+    """Parts of the public corpora in the data directory."""
     words = [[tuple(line.split("\t")) for line in lines(data / f"g2p/fre_{p}.tsv")] for p in ("train", "dev", "test")]
     Random(1).shuffle(words[0])
-    yield DataSet("g2p", words[0][:2000], words[1][:HELD_OUT], words[2], "exact")
+    yield DataSet("g2p", words[0][:2000], words[1][:HELD_OUT], words[2], "exact_match")
     pairs = list(zip(lines(data / "multi30k/train.de"), lines(data / "multi30k/train.en"), strict=True))
     short = [pair for pair in pairs if len(pair[0].split()) <= 9]
     Random(1).shuffle(short)
@@ -204,7 +204,7 @@ def public(data: Path) -> Iterator[DataSet]:
 
 
 def data_sets(data: Path | None = None) -> list[DataSet]:
-    """All of them, or only the generated ones."""
+    """All data sets; only the generated ones without a data directory."""
     return [
         generated("inflection", inflection, 800),
         generated("commands", commands, 800),
@@ -218,7 +218,7 @@ def data_sets(data: Path | None = None) -> list[DataSet]:
 
 
 def write(data_set: DataSet, folder: Path) -> dict[str, Path]:
-    """The three parts as JSONL files."""
+    """Write the three parts as JSONL files."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {}
     for part in ("train", "dev", "test"):

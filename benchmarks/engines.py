@@ -1,12 +1,12 @@
-"""What computes fastest: trained runs answered by PyTorch, and by the engines that they can be exported for.
+"""Inference speed of trained runs in PyTorch and in the engines that they can be exported to.
 
     .venv/bin/python benchmarks/engines.py runs/a runs/b --data DATA/multi30k/test_2016_flickr.{de,en}
 
-A run's own search on the given sources (with ``refill`` where CTranslate2 is among the engines, so that all do the
-same), in sentences per second: 512 at a time as they stand in the file, as many as
-``seqloom predict`` takes of one and puts into batches by itself; in batches of 64 of like length; and one by one.
-From text to text, so that cutting and joining words counts. Then, of the whole file, the share of answers that are
-PyTorch's, and the metric. Everything is interleaved: in each round each engine has its turn in a process of its own.
+Measures sentences per second of the run's own search (with ``refill`` if CTranslate2 is one of the engines, so that
+all engines search alike) for three batch sizes: 512 sentences in file order, as many as ``seqloom predict`` reads at
+once and divides into batches by itself; 64 sentences of similar length; and single sentences. Tokenization and
+detokenization are included. For the whole file, it also reports the share of outputs that equal PyTorch's, and the
+metric. Measurements are interleaved: in each round, all engines take turns, each in a separate process.
 """
 
 import argparse
@@ -29,12 +29,16 @@ from harness.results import RESULTS, Row, machine, table, write
 from seqloom.export import ENGINES
 
 BATCHES = {512: 512, 64: 64, 1: 64}
-"""How many sentences are answered at a time, and in a round."""
+"""Sentences per round, by batch size."""
 
 
 @dataclass(frozen=True)
-class Answering(Row):
-    """An engine's speed beside PyTorch's, and its quality."""
+class EngineSpeed(Row):
+    """Speed and quality of an engine, compared with PyTorch.
+
+    ratio: PyTorch's time divided by the engine's time; above 1, the engine is faster.
+    same: share of outputs that equal PyTorch's.
+    """
 
     run: str
     engine: str
@@ -46,20 +50,22 @@ class Answering(Row):
     value: float
 
     columns: ClassVar[Mapping[str, str]] = {
-        "run": "", "engine": "", "batch": "d", "sentences/s": ",.1f", "ratio": ".2f", "same answers": ".1%",
+        "run": "", "engine": "", "batch": "d", "sentences/s": ",.1f", "ratio": ".2f", "same outputs": ".1%",
         "metric": "", "value": ".2f",
     }  # fmt: skip
 
 
 def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="A run answered by PyTorch and by other engines.")
-    parser.add_argument("runs", nargs="+", type=Path, help="the folders of runs")
-    parser.add_argument("--data", nargs=2, type=Path, required=True, help="sources and references, line by line")
-    parser.add_argument("--metric", default="{name: bleu, lowercase: true}", help="(%(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="how many count (%(default)s)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results (%(default)s)")
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="Inference speed of runs in PyTorch and other engines.")
+    parser.add_argument("runs", nargs="+", type=Path, help="run directories")
+    parser.add_argument("--data", nargs=2, type=Path, required=True, help="sources and references, line-aligned")
+    parser.add_argument("--metric", default="{name: bleu, lowercase: true}", help="metric (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="timed rounds (%(default)s)")
+    parser.add_argument(
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads per process (%(default)s)"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS, help="directory of the results (%(default)s)")
     options = parser.parse_args()
     lines = len(options.data[0].read_text(encoding="utf-8").splitlines())
     records = []
@@ -70,12 +76,12 @@ def main() -> None:
         for batch in BATCHES:
             ms = speeds(run, engines, options.data[0], batch, refill, rounds=options.rounds, threads=options.threads)
             for engine in engines:
-                answers, (metric, value) = measured[engine]
-                alike = [a == b for a, b in zip(answers, measured["torch"][0], strict=True)]
+                outputs, (metric, value) = measured[engine]
+                alike = [a == b for a, b in zip(outputs, measured["torch"][0], strict=True)]
                 speed, ratio = min(BATCHES[batch], lines) / ms[engine] * 1e3, ms["torch"] / ms[engine]
                 same = sum(alike) / len(alike)
                 records.append(
-                    Answering(
+                    EngineSpeed(
                         run.name, engine, batch, round(speed, 2), round(ratio, 3), same, metric, round(value, 2)
                     )
                 )
@@ -85,7 +91,7 @@ def main() -> None:
 
 
 def exported(run: Path, engine: str) -> bool:
-    """Export a run; tells whether there is such an engine for it. If not, the command has said why."""
+    """Export a run; return whether the engine supports it. If it does not, the command prints the reason."""
     try:
         seqloom("export", str(run), "--to", engine)
     except subprocess.CalledProcessError:
@@ -96,19 +102,19 @@ def exported(run: Path, engine: str) -> bool:
 def whole_file(
     run: Path, engine: str, data: Sequence[Path], metric: str, refill: bool
 ) -> tuple[list[str], tuple[str, float]]:
-    """The answers to all sources, and a metric of them."""
+    """Return the outputs for all sources, and the label and value of a metric."""
     chosen = [] if engine == "torch" else ["--engine", engine]
     chosen += ["--refill", "true"] if refill else []
-    answers = seqloom("predict", str(run), *chosen, given=data[0].read_text(encoding="utf-8")).splitlines()
+    outputs = seqloom("predict", str(run), *chosen, stdin=data[0].read_text(encoding="utf-8")).splitlines()
     found = seqloom("evaluate", str(run), *chosen, "--data", *map(str, data), "--metric", metric, "--json")
     ((label, one),) = json.loads(found)["metrics"].items()
-    return answers, (label, one["value"])
+    return outputs, (label, one["value"])
 
 
 def speeds(
     run: Path, engines: Sequence[str], sources: Path, batch: int, refill: bool, *, rounds: int, threads: int
 ) -> dict[str, float]:
-    """The milliseconds that each engine takes for a round."""
+    """Median milliseconds per round, by engine."""
     with ExitStack() as stack:
         turns = {}
         for engine in engines:
@@ -122,15 +128,15 @@ def speeds(
                 sentences=BATCHES[batch],
                 refill=refill,
             )
-            turns[engine] = partial(worker.turn, untimed=1, timed=1)  # many sentences each: long enough
+            turns[engine] = partial(worker.turn, untimed=1, timed=1)  # a turn has many sentences, so one is enough
         times = interleaved(turns, rounds=rounds, warm_up=1)
     return {engine: median(taken) for engine, taken in times.items()}
 
 
-def seqloom(*arguments: str, given: str | None = None) -> str:
-    """A command of seqloom's."""
+def seqloom(*arguments: str, stdin: str | None = None) -> str:
+    """Run a command of seqloom, and return its output."""
     program = [sys.executable, "-m", "seqloom", *arguments]
-    return subprocess.run(program, input=given, stdout=subprocess.PIPE, check=True, text=True).stdout
+    return subprocess.run(program, input=stdin, stdout=subprocess.PIPE, check=True, text=True).stdout
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The worker of ``engines.py``."""
+"""Worker of ``engines.py``."""
 
 from pathlib import Path
 
@@ -7,11 +7,11 @@ from harness.worker import Run, serve
 from seqloom import load
 
 ALIKE = 64
-"""A batch of so many has sentences of like length; more are taken as they stand in the file."""
+"""Largest batch size for which sentences are sorted by length; larger batches keep the order of the file."""
 
 
 def make(run: str, engine: str, sources: str, batch: int, sentences: int, refill: bool) -> Run:
-    """Answers to sentences of a file, others in every round, so many at a time."""
+    """Predict ``sentences`` lines of a file in batches, other lines in every round."""
     model = load(run, engine=None if engine == "torch" else engine)
     lines = Path(sources).read_text(encoding="utf-8").splitlines()
     sentences = min(sentences, len(lines))
@@ -20,12 +20,12 @@ def make(run: str, engine: str, sources: str, batch: int, sentences: int, refill
     options = {"refill": True} if refill else {}
     groups = [lines[begin : begin + sentences] for begin in range(0, len(lines) - sentences + 1, sentences)]
 
-    def answer(number: int) -> list[str]:
-        group = groups[number * 7 % len(groups)]  # short ones and long ones in turn
+    def predict(number: int) -> list[str]:
+        group = groups[number * 7 % len(groups)]  # alternates short and long sentences
         parts = [group[begin : begin + batch] for begin in range(0, sentences, batch)]
         return [text for part in parts for text in model.predict(part, **options)]
 
-    return answer
+    return predict
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""A worker that does nothing but large matrix products: how fast this machine multiplies, for any limit."""
+"""Worker that measures the speed of large matrix multiplications on this machine."""
 
 import torch
 from harness.worker import Run, serve
 
 
 def make(size: int) -> Run:
-    """Products of two square float32 matrices."""
+    """Multiply two square float32 matrices."""
     a, b = torch.randn(2, size, size)
     product = torch.empty(size, size)
     return lambda _: torch.mm(a, b, out=product)

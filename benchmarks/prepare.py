@@ -1,21 +1,20 @@
-"""A corpus of 10 million made pairs: compiled in bounded memory, open at once, and never waited for.
+"""A generated corpus of 10 million pairs: memory and time of preparing it, start-up time, and waiting for batches.
 
     .venv/bin/python benchmarks/prepare.py                        # 10 million pairs: about 3 GB in --work
-    .venv/bin/python benchmarks/prepare.py --pairs 100000 --multi30k FOLDER
+    .venv/bin/python benchmarks/prepare.py --pairs 100000 --multi30k DIRECTORY
 
-The pairs are made of 50,000 made words with frequencies as Zipf has them, and of lengths like those of Multi30k
-(log-normal with mean 14 and deviation 4.6, correlated by 0.87), line-aligned in two files. Each stage is a process of
-its own, so that each has a peak of its own:
+The pairs consist of 50,000 generated words with a Zipf distribution. Their lengths are distributed like those of
+Multi30k (log-normal with mean 14 and standard deviation 4.6, correlation 0.87). They are in two line-aligned files.
+Every stage is a separate process, with its own peak memory:
 
-    prepare   ``prepare`` with BPE of 8,000 on each side
-    start     what training does before its first step: import, open the corpus, plan an epoch, make a batch
+    prepare   ``prepare`` with BPE and a vocabulary size of 8,000 on each side
+    start     what training does before its first update: import, open the corpus, plan an epoch, collate a batch
     command   ``seqloom train`` itself, from the command to its first update
-    train     steps of ``bahdanau`` at size 256 on batches of 4,096 tokens, made by ``Prefetch``: how long the model
-              waits for them
+    train     updates of ``bahdanau`` with hidden size 256 on batches of 4,096 tokens from ``Prefetch``, and the time
+              that the model waits for batches
 
-Memory is the peak of the resident set; of a mapped file the pages that were touched count, although the system may
-take them back at any time. With ``--multi30k FOLDER``, which has train.de and train.en, the share of padding on it is
-measured too.
+Memory is the peak resident set size. It includes the touched pages of memory-mapped files, although the system can
+reclaim them at any time. ``--multi30k DIRECTORY``, with train.de and train.en, also measures the padding on Multi30k.
 """
 
 import argparse
@@ -44,7 +43,7 @@ Figures = dict[str, float]
 
 
 def make_pairs(folder: str, pairs: int) -> Figures:
-    """Write ``pairs`` line-aligned pairs, the same at every call."""
+    """Write ``pairs`` line-aligned pairs; every call writes the same ones."""
     random = np.random.default_rng(0)
     letters = np.array(list("etaoinshrdlucmfwygpbvk"))
     lexicon = np.array(["".join(random.choice(letters, n)) for n in random.integers(2, 11, WORDS)], dtype=object)
@@ -64,7 +63,7 @@ def make_pairs(folder: str, pairs: int) -> Figures:
 
 
 def prepare_them(folder: str, pairs: int) -> Figures:
-    """Compile the made pairs."""
+    """Prepare the generated pairs."""
     from seqloom.data.prepare import prepare
     from seqloom.data.readers import Files
 
@@ -85,14 +84,14 @@ def prepare_them(folder: str, pairs: int) -> Figures:
 
 
 def start(folder: str, pairs: int) -> Figures:
-    """From a Python that has numpy to the first batch."""
+    """Measure the time from a Python that has imported numpy to the first batch."""
     times = [time.perf_counter()]
     from seqloom.data.batchers import BatchSize, Bucketed
-    from seqloom.data.prepare import Prepared
+    from seqloom.data.prepare import PreparedCorpus
 
     times.append(time.perf_counter())
     before = _megabytes("VmRSS")
-    corpus = Prepared.open(Path(folder) / "corpus").train
+    corpus = PreparedCorpus.open(Path(folder) / "corpus").train
     times.append(time.perf_counter())
     batching = Bucketed(corpus, BatchSize(tokens=TOKENS), 1)
     plan = batching.plan(0)
@@ -117,22 +116,22 @@ def start(folder: str, pairs: int) -> Figures:
 
 
 def train(folder: str, pairs: int) -> Figures:
-    """Real training steps on prefetched batches."""
+    """Train on prefetched batches."""
     import torch
 
     from seqloom import build_model
     from seqloom.data.batchers import BatchSize, Bucketed
     from seqloom.data.prefetch import Prefetch
-    from seqloom.data.prepare import Prepared
+    from seqloom.data.prepare import PreparedCorpus
 
     torch.manual_seed(0)
-    prepared = Prepared.open(Path(folder) / "corpus")
+    prepared = PreparedCorpus.open(Path(folder) / "corpus")
     corpus, sizes = prepared.train, {name: field.size for name, field in prepared.fields.items()}
-    model = build_model("bahdanau", sizes=sizes, size=256).train()
+    model = build_model("bahdanau", sizes=sizes, hidden_size=256).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
     plan = Bucketed(corpus, BatchSize(tokens=TOKENS), 1).plan(0)
     with Prefetch(corpus.batch(indices) for indices in plan[: STEPS + 1]) as batches:
-        next(batches)  # of the first, no model can be spared the making
+        next(batches)  # the wait for the first batch cannot be avoided
         first, begin = batches.waited, time.perf_counter()
         for batch in batches:
             model.loss(batch).mean.backward()
@@ -143,7 +142,7 @@ def train(folder: str, pairs: int) -> Figures:
 
 
 def command(folder: str, pairs: int) -> Figures:
-    """``seqloom train``, from its start to its first update, with the model that suits so many pairs."""
+    """Run ``seqloom train`` with the default model, from its start to its first update."""
     run = Path(folder) / "run"
     words = ["train", "--train", f"{folder}/corpus", "--out", str(run), "--set", "train.log_every=1"]
     begin = time.time()
@@ -159,7 +158,7 @@ def command(folder: str, pairs: int) -> Figures:
 
 
 def padding(folder: str, data: str) -> Figures:
-    """The share of padding on Multi30k."""
+    """Share of padding on Multi30k."""
     from seqloom.data.batchers import BatchSize, Bucketed
     from seqloom.data.prepare import prepare
     from seqloom.data.readers import Files
@@ -173,7 +172,7 @@ def padding(folder: str, data: str) -> Figures:
 
 
 def apart(stage: Callable[..., Figures], *arguments: Any) -> Figures:
-    """What a stage measures in a new process of its own."""
+    """Run a stage in a new process."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(stage, arguments)
 
@@ -186,7 +185,7 @@ def _megabytes(field: str, process: int | str = "self") -> float:
 
 
 def measured(options: argparse.Namespace) -> Iterator[Figures]:
-    """The figures of one stage after the other."""
+    """Run the stages one after the other."""
     with tempfile.TemporaryDirectory(dir=options.work) as folder:
         for stage in (make_pairs, prepare_them, start, command, train):
             yield apart(stage, folder, options.pairs)
@@ -195,12 +194,16 @@ def measured(options: argparse.Namespace) -> Iterator[Figures]:
 
 
 def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="Compiling and using a large corpus.")
-    parser.add_argument("--pairs", type=int, default=10_000_000, help="how many to make (%(default)s)")
-    parser.add_argument("--work", type=Path, help="folder for the made files; by default the system's temporary one")
-    parser.add_argument("--multi30k", type=Path, metavar="FOLDER", help="has train.de and train.en: measure padding")
-    parser.add_argument("--out", type=Path, help="folder for the results; by default they are only printed")
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="Prepare a large corpus and train on it.")
+    parser.add_argument("--pairs", type=int, default=10_000_000, help="pairs to generate (%(default)s)")
+    parser.add_argument(
+        "--work", type=Path, help="directory of the generated files; default: the system's temporary directory"
+    )
+    parser.add_argument(
+        "--multi30k", type=Path, metavar="DIRECTORY", help="directory with train.de and train.en, to measure padding"
+    )
+    parser.add_argument("--out", type=Path, help="directory of the results; default: results are only printed")
     options = parser.parse_args()
     text = f"{machine(len(os.sched_getaffinity(0)))}\n"
     print(text)

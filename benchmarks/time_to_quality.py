@@ -1,20 +1,18 @@
-"""How soon a model is good: minutes of training until BLEU on dev reaches a goal, beside JoeyNMT 2.3.0.
+"""Minutes of training until BLEU on the validation set reaches a target, compared with JoeyNMT 2.3.0.
 
-Multi30k, German to English; the model, its sizes and the pieces of its vocabulary are those of ``train_corpus.py``.
-Both toolkits read the same pieces, as many sentences a batch, with the same dropout, Adam at the same constant rate
-and the same clipping, and both answer dev greedily after every so many updates. What is judged is the same, too:
-sacreBLEU's BLEU of the pieces joined to words. Each begins with the weights that it draws when nothing is said, and
-judges those that it keeps then: seqloom a moving average, which JoeyNMT does not have, JoeyNMT the last ones. How
-soon a model finds where to attend depends on the batches and the rate, so there is a case for each of several:
-neither toolkit has to run with those that suit the other.
+The data is Multi30k, German to English; model, sizes and vocabularies are those of ``train_corpus.py``. Both toolkits
+use the same BPE tokens, batch size, dropout, gradient clipping, and Adam with the same constant learning rate. Both
+predict the validation set with greedy search at the same interval, and sacreBLEU computes BLEU of the detokenized
+words. Each toolkit uses its default initialization and validates its default weights: seqloom an exponential moving
+average, which JoeyNMT does not have, JoeyNMT the current weights. How fast a model learns to attend depends on batch
+size and learning rate. Each combination is a separate case, so that each toolkit can be compared at its best.
 
-The clock runs from the start of the process to the end of the evaluation that reached the goal: imports, reading,
-training, and every evaluation on the way. In each round the toolkits have their turn, one at a time; round i has
-seed i, and every other round goes backwards. A figure is the median over the rounds. Results are written after every
-round.
+Time is measured from the start of the process to the end of the validation that reaches the target. It includes
+imports, reading, training and all validations. In each round the toolkits take turns, every other round in reverse
+order; round i has seed i. Every figure is the median over the rounds. Results are written after every round.
 
-    .venv/bin/python benchmarks/time_to_quality.py DATA                    # half an hour or more a round
-    .venv/bin/python benchmarks/time_to_quality.py DATA --batches 32 --rates 2e-3 --out trial
+    .venv/bin/python benchmarks/time_to_quality.py DATA                    # half an hour or more per round
+    .venv/bin/python benchmarks/time_to_quality.py DATA --batches 32 --lrs 2e-3 --out trial
 """
 
 import argparse
@@ -35,20 +33,20 @@ from harness.driver import Worker, interleaved
 from harness.environment import BENCHMARKS
 from harness.results import RESULTS, Row, machine, table, write
 from rich.console import Console
-from train_corpus import CASES, cut_multi30k
+from train_corpus import CASES, prepare_multi30k
 
 PEER = "joeynmt 2.3.0"
 
 
 @dataclass(frozen=True)
 class Race(Row):
-    """Who reached the goal when; ratio: how many times as long the peer took."""
+    """Minutes and updates until the target; ratio: peer_minutes / ours_minutes; above 1, seqloom is faster."""
 
     case: str
     peer: str
     batch: int
-    rate: float
-    goal: float
+    lr: float
+    target_bleu: float
     ours_minutes: float
     peer_minutes: float
     ratio: float
@@ -56,7 +54,7 @@ class Race(Row):
     peer_updates: float
 
     columns: ClassVar[Mapping[str, str]] = {
-        "case": "", "peer": "", "batch": "d", "rate": "g", "BLEU": ".1f", "ours, min": ".1f",
+        "case": "", "peer": "", "batch": "d", "lr": "g", "BLEU": ".1f", "ours, min": ".1f",
         "peer’s, min": ".1f", "ratio": ".2f", "our updates": ",.0f", "peer’s updates": ",.0f",
     }  # fmt: skip
 
@@ -65,18 +63,19 @@ def race(
     data: Path,
     *,
     batch: int,
-    rate: float,
-    goal: float,
+    lr: float,
+    target_bleu: float,
     every: int,
-    most: int,
+    max_updates: int,
     rounds: int,
     threads: int,
     console: Console,
     after_round: Callable[[Race, int], None],
 ) -> Race:
-    """The record; ``most``: updates after which a toolkit has failed.
+    """Train both toolkits until they reach the target, and return the record.
 
-    after_round: called with the record so far, and the number of rounds it is of.
+    max_updates: updates after which a toolkit has failed.
+    after_round: called with the record so far and its number of rounds.
     """
     minutes: dict[str, list[float]] = {"seqloom": [], "joeynmt": []}
     updates: dict[str, list[int]] = {"seqloom": [], "joeynmt": []}
@@ -87,8 +86,8 @@ def race(
             "multi30k-de-en",
             PEER,
             batch,
-            rate,
-            goal,
+            lr,
+            target_bleu,
             round(ours, 2),
             round(theirs, 2),
             round(theirs / ours, 3),
@@ -99,10 +98,10 @@ def race(
     with tempfile.TemporaryDirectory() as home:
         corpus = Path(home) / "corpus"
         corpus.mkdir()
-        cut_multi30k(data, corpus, dev="val")
+        prepare_multi30k(data, corpus, dev="val")
 
         def turn(name: str, python: Path | str, number: int) -> float:
-            """Minutes until the goal."""
+            """Return the minutes until the target."""
             begin = time.monotonic()
             with (
                 tempfile.TemporaryDirectory(dir=home) as folder,
@@ -112,18 +111,18 @@ def race(
                     "train",
                     corpus=str(corpus),
                     folder=f"{folder}/run",
-                    sizes=CASES[0].sizes | {"batch": batch, "rate": rate},
+                    sizes=CASES[0].sizes | {"batch": batch, "rate": lr},
                     seed=number + 1,
-                    goal=goal,
+                    goal=target_bleu,
                     every=every,
-                    most=most,
+                    most=max_updates,
                 )
             taken = (time.monotonic() - begin) / 60
             shown = ", ".join(f"{bleu:.1f}" for bleu in reached["bleu"])
-            which = f"batches of {batch}, rate {rate:g}, round {number + 1}: {name}"
-            console.print(f"{which} {taken:.1f} minutes, {reached['updates']} updates: {shown}")
-            if reached["bleu"][-1] < goal:
-                raise RuntimeError(f"{name} did not reach {goal} BLEU in {most} updates")
+            run = f"batch size {batch}, learning rate {lr:g}, round {number + 1}: {name}"
+            console.print(f"{run} {taken:.1f} minutes, {reached['updates']} updates: {shown}")
+            if reached["bleu"][-1] < target_bleu:
+                raise RuntimeError(f"{name} did not reach {target_bleu} BLEU in {max_updates} updates")
             minutes[name].append(taken)
             updates[name].append(reached["updates"])
             return taken
@@ -142,45 +141,51 @@ def race(
 
 
 def shown(records: Sequence[Race]) -> str:
-    """The table, and how the toolkits compare where each has what suits it best."""
+    """Format the table, and compare the toolkits, each with its best batch size and learning rate."""
     ours, theirs = min(r.ours_minutes for r in records), min(r.peer_minutes for r in records)
-    best = f"each with the batches and the rate that suit it best: {ours:.1f} and {theirs:.1f} minutes"
+    best = f"each toolkit with its best batch size and learning rate: {ours:.1f} and {theirs:.1f} minutes"
     return f"{table(records)}\n\n{best}, a ratio of {theirs / ours:.2f}"
 
 
 def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="Minutes of training until dev BLEU reaches a goal.")
-    parser.add_argument("data", type=Path, help="folder with multi30k/{train,val}.{de,en}")
-    parser.add_argument("--batches", type=int, nargs="+", default=[32, 64], help="sentences (%(default)s)")
-    parser.add_argument("--rates", type=float, nargs="+", default=[2e-3], help="of learning (%(default)s)")
-    parser.add_argument("--goal", type=float, default=25.0, help="BLEU on dev (%(default)s)")
-    parser.add_argument("--every", type=int, default=200, help="updates between evaluations (%(default)s)")
-    parser.add_argument("--most", type=int, default=10_000, help="updates, then it has failed (%(default)s)")
-    parser.add_argument("--rounds", type=int, default=1, help="how many (%(default)s)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the results (%(default)s)")
+    """Run the command line."""
+    parser = argparse.ArgumentParser(
+        description="Minutes of training until BLEU on the validation set reaches a target."
+    )
+    parser.add_argument("data", type=Path, help="data directory with multi30k/{train,val}.{de,en}")
+    parser.add_argument(
+        "--batches", type=int, nargs="+", default=[32, 64], help="batch sizes in sentences (%(default)s)"
+    )
+    parser.add_argument("--lrs", type=float, nargs="+", default=[2e-3], help="learning rates (%(default)s)")
+    parser.add_argument("--target-bleu", type=float, default=25.0, help="BLEU on the validation set (%(default)s)")
+    parser.add_argument("--every", type=int, default=200, help="updates between validations (%(default)s)")
+    parser.add_argument("--max-updates", type=int, default=10_000, help="updates before giving up (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=1, help="number of rounds (%(default)s)")
+    parser.add_argument(
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads per process (%(default)s)"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS, help="directory of the results (%(default)s)")
     options = parser.parse_args()
     for name in (f"multi30k/{part}.{language}" for part in ("train", "val") for language in ("de", "en")):
         if not (options.data / name).is_file():
-            parser.error(f"there is no {options.data / name}")
+            parser.error(f"{options.data / name} not found: give the directory that contains multi30k/")
     records: list[Race] = []
     where = machine(options.threads)
 
     def keep(race: Race, rounds: int) -> None:
-        """Write what there is."""
+        """Write the results so far."""
         text = f"{where}; medians of {rounds} round{'s' * (rounds > 1)}\n\n{shown([*records, race])}"
         write("time_to_quality", [*records, race], text, options.out)
 
-    for batch, rate in product(options.batches, options.rates):
+    for batch, lr in product(options.batches, options.lrs):
         records.append(
             race(
                 options.data,
                 batch=batch,
-                rate=rate,
-                goal=options.goal,
+                lr=lr,
+                target_bleu=options.target_bleu,
                 every=options.every,
-                most=options.most,
+                max_updates=options.max_updates,
                 rounds=options.rounds,
                 threads=options.threads,
                 console=Console(stderr=True),

@@ -1,4 +1,4 @@
-"""The worker of ``time_to_quality.py`` for JoeyNMT: its own reading, batches, model, training loop and validation."""
+"""Worker of ``time_to_quality.py`` for JoeyNMT: its own reader, batches, model, training loop and validation."""
 
 import contextlib
 import logging
@@ -12,24 +12,24 @@ from train_corpus_joeynmt import describe, ready
 
 
 class ReachedError(Exception):
-    """The goal is reached."""
+    """The target is reached."""
 
 
-def joined(pieces: str) -> str:
-    """Pieces as the words that they are."""
-    return pieces.replace(" ", "").replace("▁", " ").strip()
+def detokenize(tokens: str) -> str:
+    """Join BPE tokens to words."""
+    return tokens.replace(" ", "").replace("▁", " ").strip()
 
 
 class Watch(TrainManager):
-    """JoeyNMT's trainer, which takes down every evaluation and ends at the goal."""
+    """JoeyNMT's trainer; records BLEU of every validation and stops at the target."""
 
     goal = 0.0
     references: list[str]
 
     def _validate(self, valid_data: Any) -> None:
         super()._validate(valid_data)
-        answers = (self.model_dir / f"{self.stats.steps}.hyps").read_text(encoding="utf-8").rstrip("\n").split("\n")
-        self.bleu.append(sacrebleu.corpus_bleu([joined(a) for a in answers], [self.references], force=True).score)
+        outputs = (self.model_dir / f"{self.stats.steps}.hyps").read_text(encoding="utf-8").rstrip("\n").split("\n")
+        self.bleu.append(sacrebleu.corpus_bleu([detokenize(o) for o in outputs], [self.references], force=True).score)
         if self.bleu[-1] >= self.goal:
             raise ReachedError
 
@@ -37,14 +37,14 @@ class Watch(TrainManager):
 def train(
     *, corpus: str, folder: str, sizes: dict[str, Any], seed: int, goal: float, every: int, most: int
 ) -> dict[str, Any]:
-    """Train until dev is answered well enough; BLEU of every evaluation, and the updates it took."""
+    """Train until BLEU on the validation set reaches ``goal``; return BLEU of every validation, and the updates."""
     description = describe(corpus, folder, sizes, seed=seed, steps=most)
     description["training"] |= {"validation_freq": every, "logging_freq": every, "keep_best_ckpts": 1}
     description["testing"] = {"beam_size": 1, "batch_size": sizes["batch"], "batch_type": "sentence"}
     manager, data = ready(Watch, description, folder=folder, seed=seed)
     manager.goal, manager.bleu = goal, []
     lines = Path(f"{corpus}/dev.en").read_text(encoding="utf-8").rstrip("\n").split("\n")
-    manager.references = [joined(line) for line in lines]
+    manager.references = [detokenize(line) for line in lines]
     with contextlib.suppress(ReachedError):
         manager.train_and_validate(**data)
     return {"bleu": manager.bleu, "updates": manager.stats.steps}

@@ -1,4 +1,4 @@
-"""The worker of ``time_to_quality.py`` for seqloom: what ``seqloom train`` does with a configuration."""
+"""Worker of ``time_to_quality.py`` for seqloom: trains a configuration as ``seqloom train`` does."""
 
 import contextlib
 from dataclasses import replace
@@ -9,45 +9,45 @@ from harness.worker import answer
 from train_corpus_seqloom import describe
 
 from seqloom.config import make_config
-from seqloom.metrics.base import Answers, Floats
+from seqloom.metrics.base import EvaluationData, Floats
 from seqloom.metrics.sacre import BLEU
 from seqloom.registry import register
-from seqloom.train.display import Display, Judged
-from seqloom.train.start import train as train_run
+from seqloom.train.display import Display, ValidationEvent
+from seqloom.train.run import train as train_run
 
 
-def joined(pieces: str) -> str:
-    """Pieces as the words that they are."""
-    return pieces.replace(" ", "").replace("▁", " ").strip()
+def detokenize(tokens: str) -> str:
+    """Join BPE tokens to words."""
+    return tokens.replace(" ", "").replace("▁", " ").strip()
 
 
 @register("metric", "bleu_of_words")
 class BLEUOfWords(BLEU):
-    """BLEU of pieces joined to words."""
+    """BLEU of the detokenized words."""
 
-    def statistics(self, answers: Answers) -> Floats:
-        assert answers.hypotheses is not None
-        words = [joined(text) for text in answers.hypotheses]
+    def statistics(self, data: EvaluationData) -> Floats:
+        assert data.hypotheses is not None
+        words = [detokenize(text) for text in data.hypotheses]
         return super().statistics(
-            replace(answers, hypotheses=words, references=[[joined(r) for r in refs] for refs in answers.references])
+            replace(data, hypotheses=words, references=[[detokenize(r) for r in refs] for refs in data.references])
         )
 
 
 class ReachedError(Exception):
-    """The goal is reached."""
+    """The target is reached."""
 
 
 class Watch(Display):
-    """Takes down every evaluation, and ends training at the goal."""
+    """Records BLEU of every validation, and stops training at the target."""
 
     def __init__(self, goal: float) -> None:
         self.goal = goal
         self.bleu: list[float] = []
         self.updates = 0
 
-    def judged(self, judged: Judged) -> None:
-        self.bleu.append(judged.metrics[judged.decides])
-        self.updates = judged.update
+    def validated(self, validated: ValidationEvent) -> None:
+        self.bleu.append(validated.metrics[validated.primary_metric])
+        self.updates = validated.update
         if self.bleu[-1] >= self.goal:
             raise ReachedError
 
@@ -55,7 +55,7 @@ class Watch(Display):
 def train(
     *, corpus: str, folder: str, sizes: dict[str, Any], seed: int, goal: float, every: int, most: int
 ) -> dict[str, Any]:
-    """Train until dev is answered well enough; BLEU of every evaluation, and the updates it took."""
+    """Train until BLEU on the validation set reaches ``goal``; return BLEU of every validation, and the updates."""
     model, data = describe("multi30k", corpus, sizes)
     watch = Watch(goal)
     config = make_config(
@@ -66,11 +66,11 @@ def train(
             "train": {
                 "updates": most,
                 "batch_sentences": sizes["batch"],
-                "optimiser": {"name": "adam", "rate": sizes["rate"]},
+                "optimizer": {"name": "adam", "lr": sizes["rate"]},
                 "schedule": "constant",
-                "clip": sizes["clip"],
+                "clip_grad_norm": sizes["clip"],
                 "evaluate_every": every,
-                "metric": "bleu_of_words",
+                "validation_metric": "bleu_of_words",
             },
         }
     )

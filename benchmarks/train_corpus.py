@@ -1,26 +1,25 @@
-"""The speed of training on a corpus, each toolkit with its own reading, batching and loop.
+"""Training speed on a corpus, each toolkit with its own reader, batches and training loop.
 
-    multi30k  German to English, against JoeyNMT 2.3.0: target tokens per second, END counted, padding not. A
-              bidirectional LSTM of 256 encodes; a ``luong`` decoder of 256 with additive score and input feeding
-              decodes; embeddings of 256; 64 sentences a batch; 100 updates are timed.
-    g2p       Hungarian spelling to phonemes, against Yoyodyne 0.5.27: epochs per minute. This is its soft-attention
-              LSTM at its default sizes: a bidirectional LSTM of 512 encodes; an LSTM of 512, from a learned first
-              state, decodes, and attends additively with its last state; embeddings of 128; 32 words a batch; the
-              updates of one epoch are timed.
+    multi30k  German to English, compared with JoeyNMT 2.3.0, in target tokens per second (EOS included, padding
+              excluded). A bidirectional LSTM encoder, a ``luong`` decoder with additive attention and input feeding,
+              hidden size and embedding size 256, batches of 64 sentences; 100 updates are timed.
+    g2p       Hungarian graphemes to phonemes, compared with Yoyodyne 0.5.27, in epochs per minute. The model is
+              Yoyodyne's soft-attention LSTM at its default sizes: a bidirectional LSTM encoder of size 512, an LSTM
+              decoder of size 512 with a learned initial state, whose additive attention is queried with the previous
+              state, embedding size 128, batches of 32 words; the updates of one epoch are timed.
 
-The data folder has ``multi30k/train.de``, ``multi30k/train.en`` and ``g2p/hun_train.tsv``. Multi30k is cut into BPE
-pieces beforehand, 8,000 a side, so that both toolkits learn from the very same tokens, separated by spaces. Both have
-the same dropout, Adam at the same rate and the same clipping; neither looks at a dev set in the timed span.
+The data directory has ``multi30k/train.de``, ``multi30k/train.en`` and ``g2p/hun_train.tsv``. Multi30k is tokenized
+with BPE beforehand, with 8,000 tokens per side, so that both toolkits train on the same tokens, separated by spaces.
+Dropout, gradient clipping, and Adam's learning rate are equal; neither toolkit validates in the timed span.
 
-What is timed begins after a warm-up and holds all that an update takes: making its batch, forward, backward,
-clipping, the optimiser. What each toolkit does to be fast counts: seqloom puts sentences of like length into a batch,
-makes batches while the model computes, and has PyTorch's fused Adam; the peers do not sort, and have its default one;
-Yoyodyne makes batches in another process.
+The timed span begins after a warmup and includes everything that an update needs: its batch, forward and backward
+pass, gradient clipping and the optimizer step. Each toolkit uses its own techniques: seqloom buckets sentences by
+length, builds batches in the background and has PyTorch's fused Adam; the peers do not sort, and have PyTorch's
+default Adam; Yoyodyne builds batches in another process. Times come from seqloom's ``timing.jsonl`` and, for the
+peers, from the beginning of each step.
 
-Where the time is taken: in seqloom's ``timing.jsonl``, and in the peers where a step begins.
-
-In each round the toolkits have their turn, one at a time and each in a process of its own, every other round
-backwards; round i has seed i. A figure is the median over the rounds.
+In each round the toolkits take turns, each in a separate process, every other round in reverse order; round i has
+seed i. Every figure is the median over the rounds.
 """
 
 import argparse
@@ -43,22 +42,24 @@ from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-PIECES = 8000
+VOCAB_SIZE = 8000
 DEV = 8
-"""Pairs to judge by, which a toolkit may want when it has trained: the fewer, the sooner it ends."""
+"""Number of validation pairs: few, since a toolkit may validate after training, which is not timed."""
 ALIKE = 0.03
-"""By what share the numbers of parameters of two models may differ that are meant to be the same."""
+"""Maximum relative difference in parameters between two models that are meant to be equal."""
 
 
 class Case(NamedTuple):
     """A model and a corpus.
 
-    peer: whom we are compared with, its version behind it.
-    python: makes the peer's environment.
-    needs: files of the data folder.
-    prepare: puts ``train`` and ``dev`` for all toolkits into a folder, and says how many pairs there are to learn.
-    sizes: of the model and of a batch, and the settings of the optimiser.
-    warm_up, span: updates before those that are timed, and those; a span of None is an epoch.
+    peer: name and version of the toolkit to compare with.
+    python: creates the peer's environment and returns its Python.
+    needs: files in the data directory.
+    prepare: writes ``train`` and ``dev`` for all toolkits, and returns the number of training pairs.
+    sizes: sizes of the model and of a batch, and options of the optimizer.
+    warm_up: untimed updates before the timed ones.
+    span: timed updates; None is one epoch.
+    differences: how the peer's model differs from ours.
     """
 
     name: str
@@ -73,44 +74,44 @@ class Case(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """Of its speed."""
+        """Unit of the speed."""
         return "epochs/min" if self.span is None else "tokens/s"
 
 
-def cut_multi30k(data: Path, folder: Path, dev: str | None = None) -> int:
-    """Sentences as BPE pieces separated by spaces; each side has pieces of its own.
+def prepare_multi30k(data: Path, folder: Path, dev: str | None = None) -> int:
+    """Tokenize the sentences with BPE, with a separate vocabulary per side; tokens are separated by spaces.
 
-    dev: a part to judge by; None: a few of the training pairs.
+    dev: name of the validation set; None uses a few of the training pairs.
     """
     for language in ("de", "en"):
         lines = _lines(data / f"multi30k/train.{language}")
-        cutter = Tokenizer(models.BPE(unk_token="<unk>"))
-        cutter.pre_tokenizer = pre_tokenizers.Metaspace()
-        trainer = trainers.BpeTrainer(vocab_size=PIECES, special_tokens=["<unk>"], show_progress=False)
-        cutter.train_from_iterator(lines, trainer)
-        cut = [" ".join(encoded.tokens) + "\n" for encoded in cutter.encode_batch(lines)]
-        _put(folder, f".{language}", cut)
+        tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+        trainer = trainers.BpeTrainer(vocab_size=VOCAB_SIZE, special_tokens=["<unk>"], show_progress=False)
+        tokenizer.train_from_iterator(lines, trainer)
+        tokenized = [" ".join(encoded.tokens) + "\n" for encoded in tokenizer.encode_batch(lines)]
+        _write(folder, f".{language}", tokenized)
         if dev is not None:
-            judged = cutter.encode_batch(_lines(data / f"multi30k/{dev}.{language}"))
-            text = "".join(" ".join(encoded.tokens) + "\n" for encoded in judged)
+            validation = tokenizer.encode_batch(_lines(data / f"multi30k/{dev}.{language}"))
+            text = "".join(" ".join(encoded.tokens) + "\n" for encoded in validation)
             (folder / f"dev.{language}").write_text(text, encoding="utf-8")
-    return len(cut)
+    return len(tokenized)
 
 
 def _lines(file: Path) -> list[str]:
-    """The lines of a text, for all toolkits alike: a space is a space."""
+    """Read the lines of a text, with whitespace normalized so that all toolkits split it alike."""
     text = normalize("NFC", file.read_text(encoding="utf-8"))
     return [" ".join(line.split()) for line in text.rstrip("\n").split("\n")]
 
 
 def prepare_g2p(data: Path, folder: Path) -> int:
-    """Words and their phonemes as they are."""
+    """Copy the words and their phonemes."""
     lines = (data / "g2p/hun_train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
-    _put(folder, ".tsv", lines)
+    _write(folder, ".tsv", lines)
     return len(lines)
 
 
-def _put(folder: Path, suffix: str, lines: Sequence[str]) -> None:
+def _write(folder: Path, suffix: str, lines: Sequence[str]) -> None:
     for name, some in (("train", lines), ("dev", lines[:DEV])):
         (folder / f"{name}{suffix}").write_text("".join(some), encoding="utf-8")
 
@@ -121,14 +122,14 @@ CASES = (
         "joeynmt 2.3.0",
         peers.joeynmt,
         ("multi30k/train.de", "multi30k/train.en"),
-        cut_multi30k,
+        prepare_multi30k,
         {"embedding": 256, "hidden": 256, "dropout": 0.1, "batch": 64, "rate": 1e-3, "clip": 1.0},
         warm_up=20,
         span=100,
-        differences="JoeyNMT makes the decoder's first h and c by one layer, the same one, we by one each; "
-        "it has two biases where a cell of ours has one, one at the attentional vector, none in the score, none at "
-        "the output, where we have them; it drops from that vector where it is fed, we where it is made; "
-        "it reads END behind a source.",
+        differences="JoeyNMT computes the decoder's initial h and c with one shared layer, seqloom with one layer "
+        "each. JoeyNMT has two biases per cell (seqloom: one) and a bias of the attentional vector, but none in the "
+        "attention score and the output layer, where seqloom has them. JoeyNMT applies dropout to the attentional "
+        "vector where it is fed, seqloom where it is computed. JoeyNMT appends EOS to the source.",
     ),
     Case(
         "g2p",
@@ -139,15 +140,15 @@ CASES = (
         {"embedding": 128, "hidden": 512, "dropout": 0.2, "batch": 32, "rate": 1e-3, "clip": 1.0},
         warm_up=10,
         span=None,
-        differences="Yoyodyne has two biases where a cell of ours has one, a bias of the scores, which the softmax "
-        "does not see, and six special symbols for both sides together, of which we have four a side; it reads START "
-        "and END around a source.",
+        differences="Yoyodyne has two biases per cell (seqloom: one), a bias of the attention scores, which has no "
+        "effect on the softmax, and six special tokens for both sides together (seqloom: four per side). It adds BOS "
+        "and EOS to the source.",
     ),
 )
 
 
 def measure(case: Case, data: Path, *, rounds: int, threads: int, progress: Progress) -> Speed:
-    """A case's record."""
+    """Measure a case."""
     task = progress.add_task(case.name, total=rounds)
     parameters: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as home:
@@ -157,7 +158,7 @@ def measure(case: Case, data: Path, *, rounds: int, threads: int, progress: Prog
         span = case.span or epoch
 
         def turn(name: str, python: Path | str, number: int) -> float:
-            """The speed of one training; a fresh process, as a toolkit trains once and ends."""
+            """Return the speed of one training, in a new process."""
             script = BENCHMARKS / f"train_corpus_{name}.py"
             with (
                 tempfile.TemporaryDirectory(dir=home) as folder,
@@ -183,7 +184,7 @@ def measure(case: Case, data: Path, *, rounds: int, threads: int, progress: Prog
         participants = {"seqloom": partial(turn, "seqloom", sys.executable), peer: partial(turn, peer, case.python())}
         speeds = interleaved(participants, rounds=rounds, warm_up=0, progress=lambda: progress.advance(task))
     if abs(parameters["seqloom"] / parameters[peer] - 1) > ALIKE:
-        raise RuntimeError(f"{case.name}: these models are not the same: {parameters} parameters")
+        raise RuntimeError(f"{case.name}: the models differ in size: {parameters} parameters")
     ours, theirs = median(speeds["seqloom"]), median(speeds[peer])
     return Speed(
         case.name,
@@ -198,20 +199,22 @@ def measure(case: Case, data: Path, *, rounds: int, threads: int, progress: Prog
 
 
 def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="The speed of training on a corpus beside other toolkits.")
-    parser.add_argument("data", type=Path, help="folder with multi30k/train.{de,en} and g2p/hun_train.tsv")
-    parser.add_argument("--cases", nargs="+", choices=[case.name for case in CASES], help="only these")
-    parser.add_argument("--rounds", type=int, default=5, help="how many (%(default)s)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="Training speed on a corpus, compared with other toolkits.")
+    parser.add_argument("data", type=Path, help="data directory with multi30k/train.{de,en} and g2p/hun_train.tsv")
+    parser.add_argument("--cases", nargs="+", choices=[case.name for case in CASES], help="run only these cases")
+    parser.add_argument("--rounds", type=int, default=5, help="number of rounds (%(default)s)")
     parser.add_argument(
-        "--out", type=Path, help="folder for the results; by default benchmarks/results if all cases run"
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads per process (%(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, help="directory of the results; default: benchmarks/results if all cases run"
     )
     options = parser.parse_args()
     chosen = [case for case in CASES if not options.cases or case.name in options.cases]
     missing = [options.data / need for case in chosen for need in case.needs if not (options.data / need).is_file()]
     if missing:
-        parser.error(f"{missing[0]} is not there; give the folder that holds it, or leave its case out by --cases")
+        parser.error(f"{missing[0]} not found: give the directory that contains it, or choose other --cases")
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         records = [

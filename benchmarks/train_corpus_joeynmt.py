@@ -1,4 +1,4 @@
-"""The worker of ``train_corpus.py`` for JoeyNMT: its own reading, batches, model and training loop."""
+"""Worker of ``train_corpus.py`` for JoeyNMT: its own reader, batches, model and training loop."""
 
 import logging
 import time
@@ -19,7 +19,7 @@ Manager = TypeVar("Manager", bound=TrainManager)
 
 
 class TimedManager(TrainManager):
-    """JoeyNMT's trainer, with the time at which every batch was ready, and its target tokens."""
+    """JoeyNMT's trainer; records when every batch was ready, and its number of target tokens."""
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -28,12 +28,12 @@ class TimedManager(TrainManager):
 
     def _train_step(self, batch: Batch) -> tuple[float, int]:
         self.ready.append(time.perf_counter())
-        self.tokens.append(batch.ntokens)  # without padding and START, with END
+        self.tokens.append(batch.ntokens)  # without padding and BOS, with EOS
         return super()._train_step(batch)
 
 
 def describe(corpus: str, folder: str, sizes: dict[str, Any], *, seed: int, steps: int) -> dict[str, Any]:
-    """A JoeyNMT configuration: files of tokens separated by spaces, no validation."""
+    """Return a JoeyNMT configuration for files of tokens separated by spaces, without validation."""
     stack = {
         "type": "recurrent",
         "rnn_type": "lstm",
@@ -62,7 +62,7 @@ def describe(corpus: str, folder: str, sizes: dict[str, Any], *, seed: int, step
             "optimizer": "adam",
             "learning_rate": sizes["rate"],
             "clip_grad_norm": sizes["clip"],
-            "scheduling": "exponential",  # it wants one; with this factor the rate stays
+            "scheduling": "exponential",  # required; with this factor, the learning rate is constant
             "decrease_factor": 1.0,
             "epochs": NEVER,
             "updates": steps,
@@ -76,7 +76,7 @@ def describe(corpus: str, folder: str, sizes: dict[str, Any], *, seed: int, step
 def ready(
     kind: type[Manager], description: dict[str, Any], *, folder: str, seed: int
 ) -> tuple[Manager, dict[str, Any]]:
-    """A trainer as JoeyNMT's command makes it, and what it trains on."""
+    """Return a trainer, built as by JoeyNMT's command, and its data."""
     args = parse_global_args(description, mode="train")
     set_seed(seed)
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def ready(
 def train(
     *, case: str, corpus: str, folder: str, sizes: dict[str, Any], seed: int, warm_up: int, span: int
 ) -> dict[str, Any]:
-    """Train on a corpus, and time ``span`` updates with the making of their batches, after a ``warm_up``."""
+    """Train on a corpus; after ``warm_up`` updates, time ``span`` updates, including their batches."""
     description = describe(corpus, folder, sizes, seed=seed, steps=warm_up + span + 1)
     manager, data = ready(TimedManager, description, folder=folder, seed=seed)
     manager.train_and_validate(**data)

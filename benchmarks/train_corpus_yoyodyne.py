@@ -1,4 +1,4 @@
-"""The worker of ``train_corpus.py`` for Yoyodyne: its own reading, batches, model, and Lightning's loop."""
+"""Worker of ``train_corpus.py`` for Yoyodyne: its own reader, batches and model, and Lightning's training loop."""
 
 import logging
 import time
@@ -14,7 +14,7 @@ from yoyodyne.models import modules
 
 
 class Clock(lightning.Callback):
-    """The time at which every batch was ready."""
+    """Records when every batch was ready."""
 
     def __init__(self) -> None:
         self.ready: list[float] = []
@@ -28,9 +28,9 @@ class Clock(lightning.Callback):
 def train(
     *, case: str, corpus: str, folder: str, sizes: dict[str, Any], seed: int, warm_up: int, span: int
 ) -> dict[str, Any]:
-    """Train without validation, and time ``span`` updates with the making of their batches, after a ``warm_up``."""
+    """Train without validation; after ``warm_up`` updates, time ``span`` updates, including their batches."""
     lightning.seed_everything(seed, verbose=False)
-    # Not tied: a letter and a phoneme that are written alike have nothing else in common.
+    # Untied: graphemes and phonemes that are written alike are unrelated.
     data = DataModule(
         model_dir=folder, train=f"{corpus}/train.tsv", target_sep=" ", tie_embeddings=False, batch_size=sizes["batch"]
     )
@@ -67,5 +67,5 @@ def train(
 
 if __name__ == "__main__":
     logging.disable(logging.INFO)
-    warnings.simplefilter("ignore")  # that it has no validation and few workers to read
+    warnings.simplefilter("ignore")  # about missing validation and the small number of loader processes
     answer({"train": train})

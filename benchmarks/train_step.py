@@ -1,37 +1,38 @@
-"""The training step (forward, backward, clip, Adam) beside JoeyNMT's, and beside what the machine could do at most.
+"""Time of a training step (forward, backward, clipping, Adam), compared with JoeyNMT and the limit of the machine.
 
-Each of four models at embedding 256, hidden 256 and batch 64:
+Four models with embedding size 256, hidden size 256 and batches of 64 sentences:
 
-    bilstm       a bidirectional LSTM encoder, a ``luong`` decoder with additive score and input feeding: JoeyNMT's
-                 recurrent model
-    luong        the preset
+    bilstm       JoeyNMT's recurrent model: a bidirectional LSTM encoder, a ``luong`` decoder with additive attention
+                 and input feeding
+    luong        the preset with 2 layers, without reversing the source
     bahdanau     the preset
-    transformer  3 layers, 4 heads, feed-forward 1,024, norm before each sub-layer, nothing tied
+    transformer  3 layers, 4 heads, feed-forward size 1,024, pre-norm, no tied weights
 
-on three kinds of batches, ids uniform over the vocabulary (what they are has no influence on the time):
+Three kinds of batches, with random token ids (which have no influence on the time):
 
-    8000/14         vocabulary 8,000, all sentences of 14 tokens a side
-    8000/sentences  vocabulary 8,000, lengths drawn like those of real sentences
-    60/9            60 symbols, 9 tokens a side
+    8000/14         vocabulary size 8,000, all sentences of 14 tokens per side
+    8000/sentences  vocabulary size 8,000, lengths distributed like those of real sentences
+    60/9            60 symbols, 9 tokens per side
 
-A target's tokens include its END. Lengths like those of sentences are log-normal with a mean of 14 and a standard
-deviation of 4.6 on both sides, their logarithms correlated by 0.87, within 4 … 40. That is Multi30k: its 29,000
-training pairs, cut into words and punctuation, have English 13.1 ± 4.1 and French 14.9 ± 5.1 tokens, with a
-correlation of logarithms of 0.87. A batch is drawn at random and not bucketed by length, so that padding counts.
+Target lengths include EOS. Lengths of ``sentences`` are log-normal with mean 14 and standard deviation 4.6 on both
+sides, limited to 4 … 40, and their logarithms have a correlation of 0.87. They imitate Multi30k: its 29,000 training
+pairs, split into words and punctuation, have 13.1 ± 4.1 English and 14.9 ± 5.1 French tokens, with a correlation of
+logarithms of 0.87. Batches are not bucketed by length, so they have padding.
 
-**JoeyNMT 2.3.0**, in an environment of its own, gets the same ids, and runs its own model, loss and trainer.
-Dropout is 0.1 on both sides. In the Transformers it sits in the same places: on embeddings with positions, on
-attention's weights, inside and behind every sub-layer. In the recurrent models both have it on embeddings and between
-layers; JoeyNMT also drops from the attentional vector where it is fed, we where it is made; its ``hidden_dropout``
-has no counterpart and is 0. Our output has a bias that JoeyNMT lacks, our keys lack one that its Transformer has.
-Its step also sorts the batch and counts right tokens, and its Adam is PyTorch's default one while ours is the fused
-one: that is how each trains. What else differs, where JoeyNMT has no such model, is printed below the table.
+**JoeyNMT 2.3.0**, in a separate environment, gets the same token ids and runs its own model, loss and trainer. Both
+toolkits use dropout 0.1. The Transformers have it in the same places: on embeddings with positional encoding, on
+attention weights, and inside and after every sublayer. The recurrent models have it on embeddings and between layers;
+JoeyNMT also applies it to the attentional vector where that is fed, seqloom where it is computed. JoeyNMT's
+``hidden_dropout`` has no counterpart and is 0. Our output layer has a bias, JoeyNMT's has none; our keys have no
+bias, those of its Transformer have one. JoeyNMT's step also sorts the batch and counts correct tokens, and its Adam
+is PyTorch's default one, ours the fused one, as in real training. If JoeyNMT has no such model, further differences
+are printed below the table.
 
-**The limit** is the time that the step's multiply–adds (``train_step_limit.py``) take as large matrix products, at
-the speed measured in the same run.
+**The limit** is the time that the multiply–adds of the step (``train_step_limit.py``) would take in large matrix
+multiplications, at the speed measured in the same run.
 
-Everything is interleaved: in each round the toolkits and the matrix product have their turn, one at a time, each in a
-process of its own that sleeps while others compute. A figure is the median over the rounds; round i has batch i.
+Measurements are interleaved: in each round, the toolkits and the matrix multiplication take turns, each in a separate
+process that sleeps while the others compute. Every figure is the median over the rounds; round i uses batch i.
 """
 
 import argparse
@@ -53,27 +54,28 @@ from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 from train_step_limit import multiply_adds
 
-from seqloom.batch import END, PAD, UNKNOWN
+from seqloom.batch import EOS, PAD, UNK
 
 PEER = "joeynmt 2.3.0"
 DIFFERENCES = {
-    "luong": "JoeyNMT's recurrent encoder must be bidirectional: 2 layers of 2 × 128, for our 2 layers of 256; "
-    "its bridge is a perceptron, ours hands the state over",
-    "bahdanau": "JoeyNMT's GRU decoder attends with its new state and feeds the attentional vector back, ours "
-    "attends with the last state and feeds the context; its GRU resets after the product, ours before; its readout "
-    "is tanh of state and context, ours maxout of embedding, state and context",
+    "luong": "JoeyNMT's recurrent encoder must be bidirectional: 2 layers of 2 × 128 units, seqloom has 2 layers of "
+    "256; JoeyNMT's bridge is a dense layer, seqloom's copies the state",
+    "bahdanau": "JoeyNMT's GRU decoder queries attention with its new state and feeds the attentional vector back, "
+    "seqloom's queries with the previous state and feeds the context; JoeyNMT's GRU applies the reset gate after the "
+    "matrix multiplication, seqloom's before; JoeyNMT's readout is tanh of state and context, seqloom's is maxout of "
+    "embedding, state and context",
 }
 
 SIZES = {"size": 256, "layers": 3, "heads": 4, "feed_forward": 1024, "dropout": 0.1}
 BATCH = 64
 SIDES = ("source", "target")
 PRODUCT = 2048
-"""Rows and columns of the large matrices."""
+"""Rows and columns of the large matrices that are multiplied."""
 MODELS = ("bilstm", "luong", "bahdanau", "transformer")
 
 
 class Data(NamedTuple):
-    """A kind of batches; ``tokens`` of every sentence, or None: drawn like those of real sentences."""
+    """A kind of batches; ``tokens`` is the length of every sentence, or None for realistic random lengths."""
 
     vocabulary: int
     tokens: int | None
@@ -82,7 +84,7 @@ class Data(NamedTuple):
         return f"{self.vocabulary}/{self.tokens or 'sentences'}"
 
     def lengths(self, random: np.random.Generator) -> np.ndarray:
-        """Lengths of the sources and targets of a batch, 2 × BATCH."""
+        """Draw the lengths of the sources and targets of a batch, 2 × BATCH."""
         if self.tokens is not None:
             return np.full((2, BATCH), self.tokens)
         mean, deviation, correlation = 14.0, 4.6, 0.87
@@ -97,7 +99,7 @@ DATA = (Data(8000, 14), Data(8000, None), Data(60, 9))
 
 
 class Case(NamedTuple):
-    """A model on a kind of batches."""
+    """A model and a kind of batches."""
 
     model: str
     data: Data
@@ -107,22 +109,22 @@ class Case(NamedTuple):
 
 
 def batches(data: Data, count: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Padded ids of sources and targets; the same at every call."""
+    """Padded token ids of sources and targets; every call returns the same ones."""
     random = np.random.default_rng(0)
     for _ in range(count):
         sources, targets = data.lengths(random)
         source, target = (_padded(n, data.vocabulary, random) for n in (sources, targets))
-        target[np.arange(BATCH), targets - 1] = END
+        target[np.arange(BATCH), targets - 1] = EOS
         yield source, target
 
 
 def _padded(lengths: np.ndarray, vocabulary: int, random: np.random.Generator) -> np.ndarray:
-    ids = random.integers(UNKNOWN + 1, vocabulary, (len(lengths), lengths.max()))
+    ids = random.integers(UNK + 1, vocabulary, (len(lengths), lengths.max()))
     return np.where(np.arange(lengths.max()) < lengths[:, None], ids, PAD)
 
 
 def measure(case: Case, peer: Path, *, rounds: int, threads: int, progress: Progress) -> tuple[Record, float]:
-    """A case's record, and the speed of large products beside it in multiply–adds per millisecond."""
+    """Return the record of a case, and the speed of large matrix multiplications in multiply–adds per ms."""
     made = list(batches(case.data, rounds))
     task = progress.add_task(str(case), total=None)
     with ExitStack() as stack:
@@ -172,19 +174,23 @@ def measure(case: Case, peer: Path, *, rounds: int, threads: int, progress: Prog
 
 
 def main() -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description="The training step beside JoeyNMT's and beside the limit.")
-    parser.add_argument("--cases", nargs="+", metavar="TEXT", help="only cases whose name holds one of these")
-    parser.add_argument("--rounds", type=int, default=9, help="how many count (%(default)s)")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of each (%(default)s)")
+    """Run the command line."""
+    parser = argparse.ArgumentParser(
+        description="Time of a training step, compared with JoeyNMT and the limit of the machine."
+    )
+    parser.add_argument("--cases", nargs="+", metavar="TEXT", help="run only cases whose name contains one of these")
+    parser.add_argument("--rounds", type=int, default=9, help="timed rounds (%(default)s)")
     parser.add_argument(
-        "--out", type=Path, help="folder for the results; by default benchmarks/results if all cases run"
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads per process (%(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, help="directory of the results; default: benchmarks/results if all cases run"
     )
     options = parser.parse_args()
     cases = [Case(model, data) for model in MODELS for data in DATA]
     chosen = [case for case in cases if not options.cases or any(text in str(case) for text in options.cases)]
     if not chosen:
-        parser.error(f"no such case; there are {', '.join(map(str, cases))}")
+        parser.error(f"no case matches --cases; the cases are {', '.join(map(str, cases))}")
     peer = peers.joeynmt()
     records, speeds = [], []
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
@@ -197,7 +203,7 @@ def main() -> None:
     notes = [f"{name}: {text}." for name, text in DIFFERENCES.items() if any(c.model == name for c in chosen)]
     text = "\n\n".join(
         [
-            f"{machine(options.threads)}; large products {2 * median(speeds) / 1e6:.0f} GFLOP/s; "
+            f"{machine(options.threads)}; large matmuls {2 * median(speeds) / 1e6:.0f} GFLOP/s; "
             f"medians of {options.rounds} rounds",
             table(records),
             *notes,

@@ -1,4 +1,4 @@
-"""The worker of ``train_step.py`` for JoeyNMT: its own model, batch, loss and trainer."""
+"""Worker of ``train_step.py`` for JoeyNMT: its own model, batch, loss and trainer."""
 
 import logging
 from copy import copy
@@ -15,17 +15,17 @@ from joeynmt.model import build_model
 from joeynmt.training import TrainManager
 from joeynmt.vocabulary import Vocabulary
 
-UNKNOWN, PAD, START, END = range(4)
-OURS = np.array([PAD, START, END, UNKNOWN])
-"""The first four symbols in the order in which the batches have them; JoeyNMT's own order is fixed."""
+UNK, PAD, BOS, EOS = range(4)
+OURS = np.array([PAD, BOS, EOS, UNK])
+"""JoeyNMT's ids of the four special tokens, in the order of the ids in the batches."""
 SYMBOLS = SimpleNamespace(
     unk_token="<unk>", pad_token="<pad>", bos_token="<s>", eos_token="</s>", sep_token=None, lang_tags=[],
-    unk_id=UNKNOWN, pad_id=PAD, bos_id=START, eos_id=END, sep_id=None,
+    unk_id=UNK, pad_id=PAD, bos_id=BOS, eos_id=EOS, sep_id=None,
 )  # fmt: skip
 
 
 def describe(model: str, sizes: dict[str, Any]) -> dict[str, Any]:
-    """The ``model`` section of a JoeyNMT configuration."""
+    """Return the ``model`` section of a JoeyNMT configuration."""
     size, dropout = sizes["size"], sizes["dropout"]
     embeddings = {"embedding_dim": size, "dropout": dropout, "scale": model == "transformer"}
     if model == "transformer":
@@ -59,25 +59,25 @@ def describe(model: str, sizes: dict[str, Any]) -> dict[str, Any]:
 
 
 def read(source: np.ndarray, target: np.ndarray) -> Batch:
-    """JoeyNMT's batch of the same ids: the special ones in its order, and START before every target."""
+    """Convert token ids to a JoeyNMT batch: its order of special tokens, and BOS before every target."""
     source, target = (np.where(ids < 4, OURS[np.minimum(ids, 3)], ids) for ids in (source, target))
     source, target = torch.from_numpy(source), torch.from_numpy(target)
     return Batch(
         src=source,
         src_length=(source != PAD).sum(1),
         src_prompt_mask=None,
-        trg=torch.nn.functional.pad(target, (1, 0), value=START),
+        trg=torch.nn.functional.pad(target, (1, 0), value=BOS),
         trg_prompt_mask=None,
         indices=torch.arange(len(source)),
         device=torch.device("cpu"),
         pad_index=PAD,
-        eos_index=END,
+        eos_index=EOS,
         is_train=True,
     )
 
 
 def make(model: str, vocabulary: int, batches: str, sizes: dict[str, Any]) -> Run:
-    """Training steps of a model on the batches of a file, by the lines of JoeyNMT's training loop."""
+    """Training steps of a model on the batches of a file, with the code of JoeyNMT's training loop."""
     torch.manual_seed(0)
     data = np.load(batches)
     symbols = Vocabulary([f"w{n}" for n in range(4, vocabulary)], SYMBOLS)
@@ -90,10 +90,10 @@ def make(model: str, vocabulary: int, batches: str, sizes: dict[str, Any]) -> Ru
         "optimizer": "adam",
         "learning_rate": 1e-3,
         "clip_grad_norm": 1.0,
-        "scheduling": "exponential",  # it wants one; this one acts between epochs only
+        "scheduling": "exponential",  # required; acts only between epochs
     }
     manager = TrainManager(
-        rank=1,  # the first rank would also write a log for TensorBoard
+        rank=1,  # rank 0 would also write a TensorBoard log
         model=made,
         model_dir=Path(batches).parent,
         device=torch.device("cpu"),

@@ -1,10 +1,11 @@
-"""How many multiply–adds a training step of ``train_step.py`` needs, by formula.
+"""Number of multiply–adds of a training step of ``train_step.py``, by formula.
 
-Counted are all products with weights and all of attention's (scores and contexts), on real tokens only: what
-padding costs is not needed, so it does not belong to the limit. A causal step attends to what lies before it and to
-itself. Every product x W costs as much again for the gradient of x and once more for that of W, so the backward pass
-is twice the forward one. Embeddings are looked up, not multiplied; nonlinearities, norms, softmax, dropout, clipping
-and Adam are left out. (First states that are zero are counted like any other.)
+Counts all matrix multiplications with weights and those of attention (scores and contexts), for non-padding tokens
+only: computation on padding is not necessary, so it is not part of the limit. In causal self-attention, a position
+attends to itself and the positions before it. For every multiplication x W, the backward pass has one of the same
+size for the gradient of x and one for the gradient of W, so it costs twice the forward pass. Embedding lookups,
+nonlinearities, normalization, softmax, dropout, gradient clipping and Adam are not counted. Initial states that are
+zero are counted like any others.
 """
 
 from collections.abc import Mapping
@@ -15,9 +16,9 @@ Lengths = np.ndarray
 
 
 def multiply_adds(model: str, source: Lengths, target: Lengths, vocabulary: int, sizes: Mapping[str, float]) -> int:
-    """Multiply–adds of one step of one of our models, forward and backward.
+    """Multiply–adds of one training step of one of our models, forward and backward.
 
-    source, target: the length of every sentence of the batch, the target's with END.
+    source, target: lengths of all sentences of the batch; target lengths include EOS.
     """
     H = int(sizes["size"])
     S, T, pairs = int(source.sum()), int(target.sum()), int((source * target).sum())
@@ -26,9 +27,12 @@ def multiply_adds(model: str, source: Lengths, target: Lengths, vocabulary: int,
         F = int(sizes["feed_forward"])
         own_pairs = int((source**2).sum() + (target * (target + 1) // 2).sum())
         per_layer = (
-            S * (4 * H * H + 2 * H * F)  # the encoder's attention and position-wise network
-            + T * (6 * H * H + 2 * H * F)  # the decoder's: all of its own attention, queries and results of the other
-            + S * 2 * H * H  # that one's keys and values
+            S * (4 * H * H + 2 * H * F)  # encoder: self-attention and feed-forward network
+            + T
+            * (
+                6 * H * H + 2 * H * F
+            )  # decoder: self-attention, feed-forward network, queries and outputs of cross-attention
+            + S * 2 * H * H  # keys and values of cross-attention
             + (own_pairs + pairs) * 2 * H
         )
         return 3 * (int(sizes["layers"]) * per_layer + logits)
@@ -52,10 +56,10 @@ def multiply_adds(model: str, source: Lengths, target: Lengths, vocabulary: int,
 
 
 def lstm(inputs: int, size: int) -> int:
-    """A step of an LSTM: four gates, each reading input and state."""
+    """One time step of an LSTM: four blocks, each a function of input and state."""
     return 4 * size * (inputs + size)
 
 
 def gru(inputs: int, size: int) -> int:
-    """A step of a GRU, which has three."""
+    """One time step of a GRU: three blocks."""
     return 3 * size * (inputs + size)

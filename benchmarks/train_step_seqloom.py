@@ -1,4 +1,4 @@
-"""The worker of ``train_step.py`` for seqloom."""
+"""Worker of ``train_step.py`` for seqloom."""
 
 from typing import Any
 
@@ -8,30 +8,32 @@ from harness.worker import Run, serve
 
 from seqloom import build_model
 from seqloom.batch import PAD, Batch, Padded
-from seqloom.train.clipping import clip
+from seqloom.train.clipping import clip_grad_norm
 
 
 def describe(model: str, sizes: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The preset and the settings of one of the benchmark's models."""
+    """Return the preset and the overrides of one of the benchmark's models."""
     dropout = sizes["dropout"]
     if model == "transformer":
         stack = {
             "layers": sizes["layers"],
             "heads": sizes["heads"],
-            "feed_forward": sizes["feed_forward"],
+            "ff_size": sizes["feed_forward"],
             "dropout": dropout,
-            "norm": "before",
+            "layer_norm": "pre",
         }
-        settings = {f"{part}.{option}": value for part in ("encoder", "decoder") for option, value in stack.items()}
-        return model, settings | {"output.tied": False, "output.label_smoothing": 0.0}
-    settings = {f"{part}.dropout": dropout for part in ("source", "encoder", "decoder", "output")}
-    if model != "bilstm":
-        return model, settings
-    return "luong", settings | {
+        overrides = {f"{part}.{option}": value for part in ("encoder", "decoder") for option, value in stack.items()}
+        return model, overrides | {"output.tie_output_embeddings": False, "output.label_smoothing": 0.0}
+    overrides = {f"{part}.dropout": dropout for part in ("source_embedder", "encoder", "decoder", "output")}
+    if model == "bahdanau":
+        return model, overrides
+    layers = 1 if model == "bilstm" else 2
+    overrides |= {"source_embedder.reverse": False, "encoder.layers": layers, "decoder.layers": layers}
+    if model == "luong":
+        return model, overrides
+    return "luong", overrides | {
         "encoder.bidirectional": True,
-        "encoder.layers": 1,
-        "decoder.layers": 1,
-        "bridge": "perceptron",
+        "bridge": "dense",
         "decoder.attention.score": "additive",
     }
 
@@ -40,9 +42,9 @@ def make(model: str, vocabulary: int, batches: str, sizes: dict[str, Any]) -> Ru
     """Training steps of a model on the batches of a file."""
     torch.manual_seed(0)
     data = np.load(batches)
-    preset, settings = describe(model, sizes)
+    preset, overrides = describe(model, sizes)
     made = build_model(
-        preset, sizes={"source": vocabulary, "target": vocabulary}, size=sizes["size"], settings=settings
+        preset, sizes={"source": vocabulary, "target": vocabulary}, hidden_size=sizes["size"], overrides=overrides
     ).train()
     optimizer = torch.optim.Adam(made.parameters(), lr=1e-3, fused=True)
 
@@ -55,7 +57,7 @@ def make(model: str, vocabulary: int, batches: str, sizes: dict[str, Any]) -> Ru
     def step(number: int) -> float:
         loss = made.loss(ready[number]).mean
         loss.backward()  # type: ignore[no-untyped-call]
-        clip(made.parameters(), 1.0)
+        clip_grad_norm(made.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
         return loss.item()

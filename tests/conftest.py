@@ -1,4 +1,4 @@
-"""Tests of parts from outside: ``pytest tests/contract --parts my_parts.py -k my_cell``."""
+"""Option to test external parts: ``pytest tests/contract --parts my_parts.py -k my_cell``."""
 
 from pathlib import Path
 
@@ -9,7 +9,9 @@ from seqloom.registry import import_file
 
 
 def pytest_addoption(parser):
-    parser.addoption("--parts", action="append", default=[], metavar="FILE", help="register the parts of a file")
+    parser.addoption(
+        "--parts", action="append", default=[], metavar="FILE", help="register the parts in a Python file"
+    )
 
 
 def pytest_configure(config):
@@ -19,9 +21,9 @@ def pytest_configure(config):
 
 @pytest.fixture(scope="module")
 def outside(request):
-    """The parts of the files that a module names as ``OUTSIDE``, in ``promise/``, for its tests; then they go."""
+    """Register the parts in the files that a test module lists as ``OUTSIDE``, in ``promise/``, during its tests."""
     for kind in registry.KINDS:
-        registry.parts(kind)  # imported now, they stay
+        registry.parts(kind)  # import all built-in parts first, so that they stay registered
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "_parts", {kind: dict(parts) for kind, parts in registry._parts.items()})
         for file in request.module.OUTSIDE:

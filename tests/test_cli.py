@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 from typer.testing import CliRunner
 
-from seqloom import parts, registry
+from seqloom import cli, parts, registry
 from seqloom.cli import app
 
 PART = '''
@@ -16,7 +17,7 @@ from seqloom import register
 
 @register("cell", "from_outside")
 class FromOutside:
-    """A cell [of] mine."""
+    """A custom [test] cell."""
 
     def __init__(self, inputs, size, *, sharpness: float = 2.5):
         pass
@@ -24,7 +25,7 @@ class FromOutside:
 
 
 @pytest.fixture(autouse=True)
-def nothing_stays(monkeypatch):
+def restore_registry(monkeypatch):
     for kind in registry.KINDS:
         parts(kind)
     monkeypatch.setattr(registry, "_parts", {kind: dict(known) for kind, known in registry._parts.items()})
@@ -48,51 +49,49 @@ def test_parts_lists_every_part_of_every_kind():
         assert set(parts(kind)) <= set(first_words)
 
 
-def test_one_kind_comes_with_its_options():
+def test_parts_of_one_kind_lists_options():
     shown = run("parts", "cell")
     assert "forget_bias = 1.0" in shown
-    assert "reset = 'before'" in shown
+    assert "reset_after = False" in shown
     assert "additive" not in shown
 
 
-def test_json_has_every_kind_part_option_and_default():
+def test_parts_json_has_every_part_option_and_default():
     shown = json.loads(run("parts", "--json"))
     assert list(shown) == list(registry.KINDS)
     for kind, listed in shown.items():
         assert list(listed) == list(parts(kind))
-        for name, facts in listed.items():
-            assert facts["meaning"] == registry.meaning(parts(kind)[name])
+        for name, part in listed.items():
+            assert part["summary"] == registry.summary(parts(kind)[name])
             options = registry.options(parts(kind)[name])
             defaults = {option: parameter.default for option, parameter in options.items()}
-            assert {option: o["default"] for option, o in facts["options"].items()} == json.loads(
-                json.dumps(defaults)
-            )
-            assert all(o["type"] for o in facts["options"].values())
-            assert [option for option, o in facts["options"].items() if not o["meaning"]] == [], (kind, name)
+            assert {option: o["default"] for option, o in part["options"].items()} == json.loads(json.dumps(defaults))
+            assert all(o["type"] for o in part["options"].values())
+            assert [option for option, o in part["options"].items() if not o["description"]] == [], (kind, name)
 
 
-def test_json_of_one_kind():
+def test_parts_json_of_one_kind():
     assert list(json.loads(run("parts", "score", "--json"))) == ["score"]
 
 
 @pytest.mark.parametrize("option", ["--import", "--code"])
-def test_parts_of_your_own(tmp_path, option):
+def test_parts_lists_imported_parts(tmp_path, option):
     file = tmp_path / "mine.py"
     file.write_text(PART)
     shown = run("parts", "cell", option, str(file))
     assert "from_outside" in shown
-    assert "A cell [of] mine." in shown
+    assert "A custom [test] cell." in shown
     assert "sharpness = 2.5" in shown
 
 
-def test_the_former_name_of_import_is_taken_and_not_shown(tmp_path):
+def test_former_name_of_import_is_accepted_and_hidden(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(PART)
     assert "from_outside" in command("parts", "cell", f"--code={file}").stdout
     assert "--code" not in command("parts", "--help").stdout
 
 
-def test_several_files_are_imported(tmp_path):
+def test_import_is_repeatable(tmp_path):
     files = [tmp_path / "mine.py", tmp_path / "yours.py"]
     for file, name in zip(files, ("from_outside", "from_there"), strict=True):
         file.write_text(PART.replace("from_outside", name))
@@ -100,30 +99,30 @@ def test_several_files_are_imported(tmp_path):
     assert {"from_outside", "from_there"} <= json.loads(listed)["cell"].keys()
 
 
-def test_json_stays_json_where_it_is_piped():
-    ran = command("parts", "normaliser", "--json")
+def test_parts_json_in_a_pipe_is_valid():
+    ran = command("parts", "normalizer", "--json")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert list(json.loads(ran.stdout)["normaliser"]) == list(parts("normaliser"))
+    assert list(json.loads(ran.stdout)["normalizer"]) == list(parts("normalizer"))
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (["parts", "cel"], "unknown kind of part 'cel'; did you mean 'cell'?"),
         (["parts", "--import", "nowhere.py"], "nowhere.py is not a Python file"),
     ],
     ids=["unknown kind", "no such file"],
 )
-def test_a_mistake_is_said_in_one_line_with_exit_code_2(arguments, says):
+def test_user_error_prints_one_line_and_exits_with_2(arguments, message):
     ran = command(*arguments)
     assert ran.returncode == 2
     assert ran.stdout == ""
     assert ran.stderr.startswith("seqloom: ")
-    assert says in ran.stderr
+    assert message in ran.stderr
     assert len(ran.stderr.splitlines()) == 1
 
 
-def test_broken_code_is_said_without_a_traceback(tmp_path):
+def test_syntax_error_in_imported_file_prints_no_traceback(tmp_path):
     file = tmp_path / "broken.py"
     file.write_text("def (:\n")
     ran = command("parts", "--import", str(file))
@@ -133,8 +132,8 @@ def test_broken_code_is_said_without_a_traceback(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [["parts"], ["parts", "--json"], ["config"]], ids=" ".join)
-def test_a_reader_who_has_had_enough_is_no_error(arguments):
-    """As in ``seqloom parts | head -1``: with ``set -o pipefail`` a script would stop there."""
+def test_closed_output_pipe_is_not_an_error(arguments):
+    """As in ``seqloom parts | head -1``; otherwise, a script with ``set -o pipefail`` would fail."""
     reads, writes = os.pipe()
     os.close(reads)
     with open(writes, "wb") as closed:
@@ -143,11 +142,27 @@ def test_a_reader_who_has_had_enough_is_no_error(arguments):
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["parts", "--help"]], ids=" ".join)
-def test_help(arguments):
+def test_help_prints_usage(arguments):
     ran = command(*arguments)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert "Usage" in ran.stdout
 
 
-def test_an_unknown_command_is_refused():
+def test_unknown_command_exits_with_2():
     assert command("part").returncode == 2
+
+
+def test_former_option_names_give_a_warning_on_one_line():
+    ran = command("config", "--set", "train.clip=2")
+    assert ran.returncode == 0
+    assert "clip_grad_norm: 2.0" in ran.stdout
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("seqloom: ")
+    assert "train.clip → train.clip_grad_norm" in line
+
+
+def test_only_deprecation_warnings_of_seqloom_have_the_short_format():
+    short = cli.format_warning(FutureWarning("renamed"), FutureWarning, registry.__file__, 1)
+    assert short == "seqloom: renamed\n"
+    for category, file in ((FutureWarning, warnings.__file__), (UserWarning, registry.__file__)):
+        assert cli.format_warning(category("other"), category, file, 1).startswith(f"{file}:1: {category.__name__}")

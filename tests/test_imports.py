@@ -1,4 +1,4 @@
-"""Who imports whom: the directions of the design, read from the source itself."""
+"""Imports between the modules of the package follow the layers of the design; read from the source code."""
 
 import ast
 import subprocess
@@ -14,7 +14,9 @@ ROOT = Path(seqloom.__file__).parent
 
 LEAVES = {"cli", "serve", "explore", "lab", "export"}
 MAY_IMPORT = {
-    "errors": set(),
+    "synonyms": set(),
+    "errors": {"synonyms"},
+    "renames": set(),
     "files": {"errors"},
     "registry": {"errors"},
     "merge": set(),
@@ -22,13 +24,13 @@ MAY_IMPORT = {
     "batch": {"errors"},
     "nn": {"errors", "registry", "batch"},
     "models": {"errors", "merge", "registry", "batch", "presets", "nn"},
-    "data": {"errors", "files", "registry", "batch"},
+    "data": {"errors", "renames", "files", "registry", "batch"},
     "tasks": {"errors", "files", "registry", "batch", "data"},
     "__main__": {"cli"},
 }
-"""Top-level parts of the package with everything of the package that they may import."""
+"""Top-level modules and subpackages, with those that each may import."""
 
-NEVER = {"decode": {"models", "train", "api", "data"}, "metrics": {"models", "train", "api", "decode"}}
+FORBIDDEN = {"decode": {"models", "train", "api", "data"}, "metrics": {"models", "train", "api", "decode"}}
 
 
 def module_name(path: Path) -> str:
@@ -42,7 +44,7 @@ def modules() -> dict[str, Path]:
 
 
 def imported(module: str, tree: ast.AST, is_package: bool) -> set[str]:
-    """The modules of the package that a tree imports, at any depth of it."""
+    """The modules of the package that a syntax tree imports, at any depth."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -61,7 +63,7 @@ def imported(module: str, tree: ast.AST, is_package: bool) -> set[str]:
 
 @cache
 def imports() -> dict[str, set[str]]:
-    """Module → modules it imports, in functions too; but not what only a type checker reads."""
+    """Module → modules it imports, also inside functions, but not under ``TYPE_CHECKING``."""
     table = {}
     for name, path in modules().items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -75,7 +77,7 @@ def imports() -> dict[str, set[str]]:
 
 
 def folder(module: str) -> str:
-    """The top-level part of the package that a module belongs to; "" for the package itself."""
+    """The top-level module or subpackage that a module belongs to; "" for the package itself."""
     return [*module.split("."), ""][1]
 
 
@@ -83,7 +85,7 @@ def edges() -> list[tuple[str, str]]:
     return sorted((a, b) for a, targets in imports().items() for b in targets if folder(a) != folder(b))
 
 
-def test_the_reader_of_imports_reads():
+def test_imports_are_found_in_the_source():
     assert "seqloom.errors" in imports()["seqloom.registry"]
     assert "seqloom.nn.cells" in imports()["seqloom.nn.recurrent"]
     inner = ast.parse("def f():\n    from seqloom.nn import probe\n    from . import registry")
@@ -91,26 +93,26 @@ def test_the_reader_of_imports_reads():
 
 
 @pytest.mark.parametrize("part", MAY_IMPORT)
-def test_imports_go_one_way(part):
-    wrong = [(a, b) for a, b in edges() if folder(a) == part and folder(b) not in MAY_IMPORT[part]]
-    assert not wrong
+def test_modules_import_only_lower_layers(part):
+    invalid = [(a, b) for a, b in edges() if folder(a) == part and folder(b) not in MAY_IMPORT[part]]
+    assert not invalid
 
 
-@pytest.mark.parametrize("part", NEVER)
-def test_what_must_never_be_imported(part):
-    assert not [(a, b) for a, b in edges() if folder(a) == part and folder(b) in NEVER[part]]
+@pytest.mark.parametrize("part", FORBIDDEN)
+def test_forbidden_imports(part):
+    assert not [(a, b) for a, b in edges() if folder(a) == part and folder(b) in FORBIDDEN[part]]
 
 
 @pytest.mark.parametrize("leaf", sorted(LEAVES))
-def test_nobody_imports_a_leaf(leaf):
+def test_only_api_and_cli_import_leaves(leaf):
     allowed = {"cli": {"__main__"}}.get(leaf, {"api", "cli"})
     importers = {a for a, b in edges() if folder(b) == leaf and folder(a) not in allowed}
     assert not importers
 
 
 @pytest.mark.parametrize("leaf", sorted(LEAVES - {"cli"}))
-def test_a_leaf_is_reached_lazily(leaf):
-    """From api and cli too, only inside a function."""
+def test_leaves_are_imported_lazily(leaf):
+    """Even in api and cli, only inside functions."""
     for module, path in modules().items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for function in [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]:
@@ -119,22 +121,22 @@ def test_a_leaf_is_reached_lazily(leaf):
             assert leaf not in {folder(name) for name in imported(module, tree, path.name == "__init__.py")}, module
 
 
-def test_every_part_of_the_package_has_its_place():
-    """A new folder is to be given its direction here."""
+def test_every_module_has_a_layer():
+    """A new module or subpackage must be added to the tables in this file."""
     above = {"", "config", "decode", "metrics", "predictor", "train", "trace", "api"}
     assert {folder(name) for name in modules()} <= MAY_IMPORT.keys() | LEAVES | above
 
 
-def test_there_are_no_cycles():
-    """Neither between modules nor between the top-level parts."""
+def test_there_are_no_import_cycles():
+    """Neither between modules nor between top-level subpackages."""
     for graph in (imports(), parts_graph()):
         done: set[str] = set()
 
-        def visit(node: str, way: tuple[str, ...], graph=graph, done=done) -> None:
-            assert node not in way, " → ".join((*way[way.index(node) :], node))
+        def visit(node: str, path: tuple[str, ...], graph=graph, done=done) -> None:
+            assert node not in path, " → ".join((*path[path.index(node) :], node))
             if node not in done:
                 for target in sorted(graph.get(node, ())):
-                    visit(target, (*way, node))
+                    visit(target, (*path, node))
                 done.add(node)
 
         for node in sorted(graph):
@@ -158,7 +160,7 @@ def parts_graph() -> dict[str, set[str]]:
     ],
     ids=["import seqloom", "import the command line", "registry and presets", "--help"],
 )
-def test_torch_is_not_waited_for(code):
+def test_torch_is_not_imported_at_startup(code):
     check = "import atexit, sys; atexit.register(lambda: print('torch' in sys.modules, file=sys.stderr))"
     ran = subprocess.run([sys.executable, "-c", f"{check}; {code}"], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr.strip()) == (0, "False")
@@ -168,14 +170,14 @@ TRAINS = """
 import sys
 import seqloom
 
-settings = {"train.epochs": 1, "model.size": 8}
-model = seqloom.fit([("a b", "b a")] * 8, out=sys.argv[1], settings=settings, quiet=True)
+settings = {"train.epochs": 1, "model.hidden_size": 8}
+model = seqloom.fit([("a b", "b a")] * 8, out=sys.argv[1], overrides=settings, quiet=True)
 model.predict("a b")
 print("torch._dynamo" in sys.modules)
 """
 
 
 def test_training_and_prediction_do_not_import_pytorchs_compiler(tmp_path):
-    """It takes more than a second, in every command, and only ``train.compile`` needs it."""
+    """The import takes more than a second in every command, and only ``train.compile`` needs it."""
     run = [sys.executable, "-c", TRAINS, str(tmp_path / "run")]
     assert subprocess.run(run, check=True, capture_output=True, text=True).stdout.strip() == "False"

@@ -1,4 +1,4 @@
-"""The public names: sorted, complete, and from where they say."""
+"""The public names of the packages: sorted, complete, and defined in the listed modules."""
 
 import ast
 from importlib import import_module
@@ -9,43 +9,43 @@ import pytest
 import seqloom
 
 
-def for_type_checkers() -> dict[str, str]:
-    """Name → module, from the imports that only a type checker reads."""
+def type_checking_imports() -> dict[str, str]:
+    """Name → module, from the imports under ``TYPE_CHECKING``."""
     tree = ast.parse(Path(seqloom.__file__).read_text(encoding="utf-8"))
     block = next(n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
     return {a.asname or a.name: n.module for n in block.body if isinstance(n, ast.ImportFrom) for a in n.names}
 
 
-def test_names_are_sorted_and_single():
+def test_all_is_sorted_without_duplicates():
     assert seqloom.__all__ == sorted(set(seqloom.__all__))
 
 
-def test_the_three_tables_agree():
-    assert for_type_checkers() == seqloom._HOMES
-    assert sorted(seqloom._HOMES) == seqloom.__all__
+def test_lazy_imports_match_all_and_type_checking_imports():
+    assert type_checking_imports() == seqloom._MODULES
+    assert sorted(seqloom._MODULES) == seqloom.__all__
 
 
-def test_dir_shows_the_public_names():
+def test_dir_lists_public_names():
     assert dir(seqloom) == sorted([*seqloom.__all__, "__version__"])
 
 
 @pytest.mark.parametrize("name", seqloom.__all__)
-def test_a_name_comes_from_where_it_says(name):
-    thing = getattr(seqloom, name)
-    home = seqloom._HOMES[name]
-    assert thing is getattr(import_module(home), name)
-    assert thing.__name__ == name
-    assert thing.__module__ == home or thing.__module__.startswith(f"{home}.")
-    assert thing.__doc__
+def test_name_is_defined_in_its_listed_module(name):
+    value = getattr(seqloom, name)
+    module = seqloom._MODULES[name]
+    assert value is getattr(import_module(module), name)
+    assert value.__name__ == name
+    assert value.__module__ == module or value.__module__.startswith(f"{module}.")
+    assert value.__doc__
 
 
-def test_all_of_them_at_once():
+def test_star_import():
     names: dict = {}
     exec("from seqloom import *", names)
     assert set(seqloom.__all__) <= names.keys()
 
 
-def test_an_unknown_name_is_an_attribute_error():
+def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="'seqloom' has no attribute 'modle'"):
         _ = seqloom.modle
 
@@ -58,8 +58,8 @@ PACKAGES = sorted(
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_names_what_it_shows(package):
-    """Sorted, each once, and all that its ``__init__`` imports from its own modules."""
+def test_package_all_is_sorted_and_complete(package):
+    """It has all names that the ``__init__`` defines or imports from modules of the package."""
     module = import_module(package)
     assert module.__all__ == sorted(set(module.__all__))
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
@@ -71,5 +71,5 @@ def test_a_package_names_what_it_shows(package):
     }
     defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     public = {name for name in imported | defined if not name.startswith("_")}
-    assert public <= set(module.__all__), "what is shown and not named"
+    assert public <= set(module.__all__), "public names missing in __all__"
     assert all(hasattr(module, name) for name in module.__all__)

@@ -1,4 +1,4 @@
-"""Every recipe is a configuration that can be trained by."""
+"""Every recipe is a valid configuration."""
 
 from pathlib import Path
 
@@ -12,12 +12,12 @@ RECIPES = sorted((ROOT / "recipes").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
-def test_a_recipe_is_a_configuration(recipe):
+def test_recipe_is_a_valid_configuration(recipe):
     check_model(make_config(read_config(recipe)))
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
-def test_a_recipe_says_how_it_is_run(recipe):
+def test_recipe_documents_its_commands(recipe):
     head = recipe.read_text(encoding="utf-8").split("\nseed:")[0]
     assert f"seqloom train recipes/{recipe.name} --train" in head
     assert "seqloom evaluate" in head

@@ -1,1 +1,1 @@
-"""What every benchmark shares: a peer's own environment, workers that take turns, results with their machine."""
+"""Code shared by all benchmarks: environments of peers, workers that take turns, and result files."""

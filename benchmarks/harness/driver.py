@@ -1,4 +1,4 @@
-"""The driver's end of the pipe: workers that take turns, so that all see the same machine and its noise."""
+"""The driver: starts workers and lets them take turns, so that noise of the machine affects all of them alike."""
 
 import json
 import os
@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 Turn = Callable[[int], float]
-"""What one participant does in round i, and its figure: how many milliseconds it took, or how fast it was."""
+"""Runs a participant in round i; returns its time in milliseconds, or its speed."""
 
 
 class WorkerError(RuntimeError):
-    """A worker failed: its traceback, or that it died."""
+    """A worker raised an exception or died."""
 
 
 class Worker:
-    """A process of its own that does what it is asked, one thing at a time; it ends with its ``with`` block.
+    """A separate process that handles one request at a time; a context manager that ends it.
 
-    python: whose environment it runs in.
+    python: the Python to run it with.
     script: a file that calls ``serve`` or ``answer`` of ``harness.worker``.
-    threads: of its computations, the same for all that are compared.
-    variables: further ones of its environment.
+    threads: number of threads, equal for all participants.
+    variables: additional environment variables.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Worker:
     ) -> None:
         self.name = script.stem
         limits = {f"{library}_NUM_THREADS": str(threads) for library in ("OMP", "MKL", "OPENBLAS")}
-        # In a session of its own: Ctrl-C is for the driver, which then ends its workers in good order.
+        # A new session: only the driver receives Ctrl-C, and then ends its workers.
         self._process = subprocess.Popen(
             [python, script],
             stdin=subprocess.PIPE,
@@ -40,7 +40,7 @@ class Worker:
         )
 
     def ask(self, name: str, **arguments: Any) -> Any:
-        """Have the worker do something, and wait for what it answers."""
+        """Send a request to the worker, and wait for its response."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -51,13 +51,13 @@ class Worker:
             line = ""
         if not line:
             raise WorkerError(f"{self.name} died with exit code {self._process.wait()}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise WorkerError(f"{self.name} failed:\n{answer['error']}")
-        return answer["value"]
+        response = json.loads(line)
+        if "error" in response:
+            raise WorkerError(f"{self.name} failed:\n{response['error']}")
+        return response["value"]
 
     def turn(self, number: int, **row: int) -> float:
-        """Milliseconds of one run on input ``number``; row: how many runs are ``untimed``, and ``timed``."""
+        """Median milliseconds of a run on input ``number``; ``row``: numbers of ``untimed`` and ``timed`` runs."""
         return float(self.ask("turn", number=number, **row))
 
     def __enter__(self) -> "Worker":
@@ -71,9 +71,9 @@ class Worker:
 def interleaved(
     participants: Mapping[str, Turn], *, rounds: int, warm_up: int = 2, progress: Callable[[], object] = lambda: None
 ) -> dict[str, list[float]]:
-    """The figures of every participant, round by round; in a round each has one turn, in every other one backwards.
+    """Run all participants in turns, every other round in reverse order; return their figures by round.
 
-    warm_up: rounds before the first that counts.
+    warm_up: untimed rounds before the first timed one.
     progress: called after every round.
     """
     names = list(participants)

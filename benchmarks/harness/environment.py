@@ -1,4 +1,4 @@
-"""A peer's own Python environment, so that its dependencies never meet ours."""
+"""Separate Python environments for peers, so that their dependencies do not conflict with ours."""
 
 import subprocess
 import sys
@@ -8,24 +8,24 @@ from pathlib import Path
 BENCHMARKS = Path(__file__).resolve().parent.parent
 CONSTRAINTS = BENCHMARKS.parent / "constraints.txt"
 SHARED = ("torch==", "numpy==")
-"""What computes, and so must be the same; of the rest, a peer has the versions that it asks for."""
+"""Packages that compute, with the same version for all; a peer chooses the versions of all others."""
 
 
 def environment(name: str, installs: Sequence[Sequence[str]], *, removes: Sequence[str] = ()) -> Path:
-    """The Python of ``benchmarks/.envs/<name>``, made at first use and again whenever what is in it changes.
+    """Return the Python of ``benchmarks/.envs/<name>``; create the environment if its packages have changed.
 
-    installs: what to install, one ``pip install`` after the other, with PyTorch and numpy as in our
-        ``constraints.txt``, so that a peer computes with the very libraries that we compute with.
-    removes: what it would install but can't run with.
+    installs: packages of one ``pip install`` after the other. PyTorch and numpy have the versions of our
+        ``constraints.txt``, so that a peer computes with the same libraries as seqloom.
+    removes: packages to uninstall afterwards, because the peer does not run with them.
     """
     home = BENCHMARKS / ".envs" / name
     python, ready = home / "bin" / "python", home / ".ready"
     pins = [line for line in CONSTRAINTS.read_text().splitlines() if line.startswith(SHARED)]
-    wanted = "\n".join(
+    contents = "\n".join(
         [*pins, *(" ".join(packages) for packages in installs), *(f"without {package}" for package in removes)]
     )
-    if not ready.exists() or ready.read_text() != wanted:
-        print(f"making {home} …", file=sys.stderr)
+    if not ready.exists() or ready.read_text() != contents:
+        print(f"creating {home} …", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
         constraints = home / "constraints.txt"
         constraints.write_text("\n".join(pins) + "\n")
@@ -34,5 +34,5 @@ def environment(name: str, installs: Sequence[Sequence[str]], *, removes: Sequen
             subprocess.run([*pip, "install", "-c", str(constraints), *packages], check=True)
         if removes:
             subprocess.run([*pip, "uninstall", "--yes", *removes], check=True)
-        ready.write_text(wanted)
+        ready.write_text(contents)
     return python

@@ -1,4 +1,4 @@
-"""Whom we are compared with: the Python of each toolkit, with all that it needs, installed at first use."""
+"""Python environments of the toolkits that seqloom is compared with, installed at first use."""
 
 from pathlib import Path
 
@@ -11,10 +11,10 @@ def joeynmt() -> Path:
 
 
 def yoyodyne() -> Path:
-    """Yoyodyne 0.5.27. It declares torchvision, of which it uses nothing, and which keeps it from being imported."""
+    """Yoyodyne 0.5.27, without torchvision: it does not use that dependency, and can't be imported with it."""
     return environment("yoyodyne", [["torch"], ["yoyodyne==0.5.27"]], removes=["torchvision"])
 
 
 def ctranslate2() -> Path:
-    """CTranslate2 4.8.4, which brings its own matrix products and has no use for PyTorch."""
+    """CTranslate2 4.8.4, which has its own matrix multiplication and does not need PyTorch."""
     return environment("ctranslate2", [["ctranslate2==4.8.4"]])

@@ -1,4 +1,4 @@
-"""What a benchmark leaves behind: records as JSON, and the table as text with a line on the machine."""
+"""Result files of a benchmark: records as JSON, and a table as text, with a line about the machine."""
 
 import datetime
 import json
@@ -18,18 +18,18 @@ RESULTS = BENCHMARKS / "results"
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table; ``columns`` has a heading for every field, and how its values are formatted ("": text)."""
+    """A row of a table; ``columns`` maps the heading of every field to its format ("" for text)."""
 
     columns: ClassVar[Mapping[str, str]]
 
 
 @dataclass(frozen=True)
 class Record(Row):
-    """Times of one case against one peer.
+    """Times of one case, compared with one peer.
 
-    ratio: how many times as long the peer takes, peer_ms / ours_ms.
-    limit_share: how much of our time would be left at the limit, limit / ours_ms; None where there is no limit.
-    ours_mb, peer_mb: peak memory above what the process held before the case was made; None where not measured.
+    ratio: peer_ms / ours_ms; above 1, seqloom is faster.
+    limit_share: limit / ours_ms; None without a limit.
+    ours_mb, peer_mb: peak memory minus the memory before the case was built; None if not measured.
     """
 
     case: str
@@ -49,9 +49,9 @@ class Record(Row):
 
 @dataclass(frozen=True)
 class Speed(Row):
-    """Speeds of one case against one peer, and how large the two models are.
+    """Speeds of one case, compared with one peer, and the sizes of both models.
 
-    ratio: how many times as fast we are, ours_speed / peer_speed.
+    ratio: ours_speed / peer_speed; above 1, seqloom is faster.
     """
 
     case: str
@@ -71,10 +71,10 @@ class Speed(Row):
 
 @dataclass(frozen=True)
 class Decoding(Row):
-    """Speeds of one search against one peer, in sentences per second.
+    """Speeds of one search, compared with one peer, in sentences per second.
 
-    ratio: how many times as fast we are, ours_speed / peer_speed.
-    limit_share: how much of our time would be left at the limit.
+    ratio: ours_speed / peer_speed; above 1, seqloom is faster.
+    limit_share: time at the limit divided by our time.
     """
 
     case: str
@@ -91,7 +91,7 @@ class Decoding(Row):
 
 @dataclass(frozen=True)
 class Length(Row):
-    """How long an answer of so many tokens takes, and a token of it."""
+    """Time of an output of ``tokens`` tokens, and the time per token."""
 
     case: str
     tokens: int
@@ -111,7 +111,7 @@ def compare(
     ours_mb: float | None = None,
     peer_mb: float | None = None,
 ) -> Record:
-    """A record, its ratios computed and all of it rounded to what is meant."""
+    """Build a record: compute its ratios and round all figures."""
     return Record(
         case,
         peer,
@@ -125,7 +125,7 @@ def compare(
 
 
 def table(records: Sequence[Row]) -> str:
-    """Records of one kind as aligned columns, numbers to the right."""
+    """Format records of one kind as a table with aligned columns."""
     columns = records[0].columns
     cells = [list(columns)]
     for record in records:
@@ -141,19 +141,19 @@ def table(records: Sequence[Row]) -> str:
 
 
 def machine(threads: int, note: str = "") -> str:
-    """One line on what the numbers were measured on; note: what else is to be said of it."""
+    """Describe the machine, the versions and the commit in one line; ``note`` is added to the threads."""
     models = [line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    at_once = ("1 thread" if threads == 1 else f"{threads} threads") + (f", {note}" if note else "")
+    used = ("1 thread" if threads == 1 else f"{threads} threads") + (f", {note}" if note else "")
     return (
-        f"{models[0] if models else platform.machine()}, {os.cpu_count()} cores, {at_once}, {memory:.0f} GB, "
+        f"{models[0] if models else platform.machine()}, {os.cpu_count()} cores, {used}, {memory:.0f} GB, "
         f"{platform.system()}, Python {platform.python_version()}, torch {version('torch')}, seqloom {commit()}, "
         f"{datetime.datetime.now(datetime.UTC).date()}"
     )
 
 
 def commit() -> str:
-    """Which seqloom is measured: the last commit of its code and recipes, with a + where files differ from it."""
+    """Return the last commit of code and recipes, with a + if there are uncommitted changes."""
 
     def git(*arguments: str) -> str:
         return subprocess.run(
@@ -169,10 +169,10 @@ def _lines(path: str) -> list[str]:
 
 
 def write(name: str, records: Sequence[Row], text: str, folder: Path = RESULTS) -> None:
-    """``<name>.json`` with the records and ``<name>.txt`` with the text, each put in place whole."""
+    """Write the records to ``<name>.json`` and the text to ``<name>.txt``, each atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = ",\n".join(f"  {json.dumps(asdict(r))}" for r in records)
     for suffix, content in (("json", f"[\n{rows}\n]\n"), ("txt", text.rstrip() + "\n")):
-        beside = folder / f".{name}.{suffix}"
-        beside.write_text(content, encoding="utf-8")
-        beside.replace(folder / f"{name}.{suffix}")
+        partial = folder / f".{name}.{suffix}"
+        partial.write_text(content, encoding="utf-8")
+        partial.replace(folder / f"{name}.{suffix}")

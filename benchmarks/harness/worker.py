@@ -1,6 +1,6 @@
-"""A worker's end of the pipe: it does what the driver asks, which mostly is to make a case and to run it in turns.
+"""The worker's end of the pipe: handles the requests of the driver, mostly to build a case and to run it in turns.
 
-It runs under every peer's Python, so it needs nothing but the standard library.
+It runs in the environment of every peer, so it uses only the standard library.
 """
 
 import ctypes
@@ -19,51 +19,51 @@ Run = Callable[[int], object]
 """Runs a case once, on input number i."""
 UNTIMED, TIMED = 2, 5
 PR_SET_PDEATHSIG = 1
-"""Linux's request to be sent a signal when the parent dies."""
+"""Option of Linux's prctl: send this process a signal when its parent dies."""
 
 
 def serve(make: Callable[..., Run]) -> None:
-    """Make one case, then run it whenever its turn comes.
+    """Build one case, then run it on request.
 
-    make: from a case's description to what runs it. Memory counts from before this call on.
+    make: takes the description of a case and returns the function that runs it. Memory is measured from its call on.
     """
     case = _Case(make)
     answer({"make": case.make, "turn": case.turn, "result": case.result, "memory": case.memory})
 
 
 def answer(requests: Mapping[str, Callable[..., object]]) -> None:
-    """Answer the driver's requests, one JSON object a line, until it closes the pipe.
+    """Handle the driver's requests, one JSON object per line, until it closes the pipe.
 
-    requests: what it may ask for; the answers must be fit for JSON.
+    requests: handlers by the name of the request; their results must be serializable as JSON.
     """
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # work that nobody waits for would disturb the next
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a toolkit prints must not end up between the answers
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # abandoned work would disturb the next measurement
+    responses = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a toolkit prints must not mix with the responses
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            given = {"value": requests[request["name"]](**request["arguments"])}
+            response = {"value": requests[request["name"]](**request["arguments"])}
         except Exception:
-            given = {"error": traceback.format_exc()}
-        print(json.dumps(given), file=answers, flush=True)
+            response = {"error": traceback.format_exc()}
+        print(json.dumps(response), file=responses, flush=True)
 
 
 class _Case:
-    """The case that a worker has made, its time and its memory."""
+    """The case that a worker has built; measures its time and memory."""
 
     def __init__(self, make: Callable[..., Run]) -> None:
         self._make = make
 
     def make(self, **description: Any) -> None:
         self._before = _megabytes("VmRSS")
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+        Path("/proc/self/clear_refs").write_text("5")  # reset the peak
         self._run = self._make(**description)
 
     def turn(self, number: int, untimed: int = UNTIMED, timed: int = TIMED) -> float:
-        """Milliseconds of one run, the median of a row of them behind some that are not timed.
+        """Return the median milliseconds of several runs, after some untimed ones.
 
-        The other workers have just had the machine, their threads are still going to sleep, and this one's memory and
-        caches are cold: work that is done in rows is measured in rows.
+        At the beginning of a turn, threads of the other workers may still be active, and the caches are cold. In
+        practice such work is repeated, so the warm state is what is measured.
         """
         times = [self._timed(number) for _ in range(untimed + timed)]
         return statistics.median(times[untimed:])
@@ -74,11 +74,11 @@ class _Case:
         return (time.perf_counter() - start) * 1e3
 
     def result(self, number: int) -> object:
-        """What a run on an input gives, by which a driver sees whether all do the same."""
+        """Return the result of a run, so that the driver can compare participants."""
         return self._run(number)
 
     def memory(self) -> float:
-        """The peak since the case was made, above what the process held before."""
+        """Return the peak memory since the case was built, minus the memory before, in megabytes."""
         return _megabytes("VmHWM") - self._before
 
 

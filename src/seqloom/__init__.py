@@ -1,4 +1,4 @@
-"""seqloom: a sequence-to-sequence workbench. Train encoder–decoder models, look inside them, put them to work."""
+"""seqloom: a sequence-to-sequence workbench to train, evaluate, inspect and deploy encoder–decoder models."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from seqloom.models.encoder_decoder import EncoderDecoder
     from seqloom.models.language_model import LanguageModel
     from seqloom.nn.attention import Attention
-    from seqloom.nn.multihead import MultiHead
-    from seqloom.nn.recurrent import Recurrent
+    from seqloom.nn.multihead import MultiHeadAttention
+    from seqloom.nn.recurrent import StackedRNN
     from seqloom.presets import preset_names
     from seqloom.registry import parts, register
     from seqloom.trace import Trace
@@ -25,9 +25,9 @@ __all__ = [
     "EncoderDecoder",
     "LanguageModel",
     "Model",
-    "MultiHead",
-    "Recurrent",
+    "MultiHeadAttention",
     "SeqloomError",
+    "StackedRNN",
     "Trace",
     "build_model",
     "fit",
@@ -37,15 +37,15 @@ __all__ = [
     "register",
 ]
 
-# Names are imported when first asked for, so that `seqloom --help` does not wait for torch.
-_HOMES = {
+# Names are imported on first access, so that `seqloom --help` does not import torch.
+_MODULES = {
     "Attention": "seqloom.nn.attention",
     "Batch": "seqloom.batch",
     "EncoderDecoder": "seqloom.models.encoder_decoder",
     "LanguageModel": "seqloom.models.language_model",
     "Model": "seqloom.api",
-    "MultiHead": "seqloom.nn.multihead",
-    "Recurrent": "seqloom.nn.recurrent",
+    "MultiHeadAttention": "seqloom.nn.multihead",
+    "StackedRNN": "seqloom.nn.recurrent",
     "SeqloomError": "seqloom.errors",
     "Trace": "seqloom.trace",
     "build_model": "seqloom.models.build",
@@ -58,9 +58,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'seqloom' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""``python -m seqloom``."""
+"""Entry point of ``python -m seqloom``."""
 
 from seqloom.cli import main
 

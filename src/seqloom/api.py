@@ -1,4 +1,4 @@
-"""The one door: ``fit`` and ``load`` give a ``Model`` that predicts, scores and evaluates."""
+"""The Python API: ``fit`` and ``load`` return a ``Model`` that predicts, scores and evaluates."""
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,19 +11,19 @@ from seqloom.data.fields import Fields, Text
 from seqloom.data.readers import examples_of
 from seqloom.decode import Search
 from seqloom.decode.ensemble import Ensemble
-from seqloom.errors import InputError, OptionError, SeqloomError, unknown
+from seqloom.errors import ConfigError, InputError, SeqloomError, unknown
 from seqloom.merge import by_path
-from seqloom.metrics import Answers, Comparison, Metric, Report, compare, evaluate
-from seqloom.nn.layout import for_few_rows
-from seqloom.predictor import Answer, Constraints, Predictor, Score
-from seqloom.registry import Spec, build, check, find, parts, split
+from seqloom.metrics import Comparison, EvaluationData, Metric, Report, compare, evaluate
+from seqloom.nn.layout import use_column_major_weights
+from seqloom.predictor import Constraints, Prediction, Predictor, TargetScore
+from seqloom.registry import Spec, build, get_class, parse_spec, parts, validate_options
 from seqloom.registry import options as options_of
 from seqloom.trace import Trace
 from seqloom.train.display import Display, display_for
 from seqloom.train.folder import RunFolder
-from seqloom.train.judge import fitting
-from seqloom.train.start import device as device_named
-from seqloom.train.start import load_network, train
+from seqloom.train.run import device as device_named
+from seqloom.train.run import load_network, train
+from seqloom.train.validator import metric_spec
 
 Folder = str | Path
 Pairs = Iterable[tuple[str, str]] | Iterable[Example]
@@ -34,9 +34,11 @@ Data = Folder | Iterable[Folder] | Examples | Pairs
 class Model:
     """A trained model.
 
-    An example to predict is a source, or a mapping with a value for every input: ``{"source": …, "tags": …}``.
+    Its input is a source, or a mapping with a value for every input field: ``{"source": …, "tags": …}``.
 
-    config: how it was made. fields: what its inputs and its target are. network: the torch module.
+    config: the configuration of its run.
+    fields: the fields of its inputs and its target.
+    network: the PyTorch module.
     """
 
     def __init__(self, config: Config, fields: Fields, predictor: Predictor) -> None:
@@ -46,7 +48,7 @@ class Model:
 
     @property
     def network(self) -> Any:
-        """The torch module."""
+        """The PyTorch module."""
         return self.predictor.network
 
     @overload
@@ -56,74 +58,79 @@ class Model:
     @overload
     def predict(self, sources: Iterable[Any], *, search: Spec | None = None, **options: Any) -> list[Any]: ...
     def predict(self, sources: str | Inputs | Iterable[Any], *, search: Spec | None = None, **options: Any) -> Any:
-        """The best answer to an example, or to each of several: a value of the target's field.
+        """The best prediction for one source, or for each of several: a value of the target field, such as a string.
 
-        search: how it is found, by name or with options; by default as the run's configuration says.
-        options: of the search, for example ``width=10``, and constraints: ``prefix``, ``forbid``, ``require``,
-            ``no_repeat``, ``repetition_penalty``, ``grammar``.
+        search: the decoding strategy, by name or with options; by default, the one in the run's configuration.
+        options: options of the search, such as ``beam_size=10``, and constraints: ``prefix``, ``forbid``,
+            ``require``, ``no_repeat_ngram_size``, ``repetition_penalty``, ``grammar``.
         """
         if isinstance(sources, str | Mapping):
             return self.predict([sources], search=search, **options)[0]
-        how, constraints = self.asked(search, options)
-        found = self.predictor.answers(list(sources), how, constraints=constraints, weights=False)
-        return [answers[0].text for answers in found]
+        resolved, constraints = self.resolve_search(search, options)
+        generated = self.predictor.generate(list(sources), resolved, constraints=constraints, return_attention=False)
+        return [predictions[0].text for predictions in generated]
 
     @overload
-    def answers(
-        self, sources: str | Inputs, *, search: Spec | None = None, weights: bool = True, **options: Any
-    ) -> list[Answer]: ...
+    def generate(
+        self, sources: str | Inputs, *, search: Spec | None = None, return_attention: bool = True, **options: Any
+    ) -> list[Prediction]: ...
     @overload
-    def answers(
-        self, sources: Iterable[Any], *, search: Spec | None = None, weights: bool = True, **options: Any
-    ) -> list[list[Answer]]: ...
-    def answers(
+    def generate(
+        self, sources: Iterable[Any], *, search: Spec | None = None, return_attention: bool = True, **options: Any
+    ) -> list[list[Prediction]]: ...
+    def generate(
         self,
         sources: str | Inputs | Iterable[Any],
         *,
         search: Spec | None = None,
-        weights: bool = True,
+        return_attention: bool = True,
         **options: Any,
-    ) -> list[Answer] | list[list[Answer]]:
-        """All answers to an example, or to each of several, best first.
+    ) -> list[Prediction] | list[list[Prediction]]:
+        """All hypotheses for one source, or for each of several, best first.
 
-        Each with tokens, log-probabilities and (``weights``) attention. search, options: as for ``predict``.
+        Each has tokens, log-probabilities and, with ``return_attention``, attention weights. search, options: as in
+        ``predict``.
         """
         if isinstance(sources, str | Mapping):
-            return self.answers([sources], search=search, weights=weights, **options)[0]
-        how, constraints = self.asked(search, options)
-        return self.predictor.answers(list(sources), how, constraints=constraints, weights=weights)
+            return self.generate([sources], search=search, return_attention=return_attention, **options)[0]
+        resolved, constraints = self.resolve_search(search, options)
+        return self.predictor.generate(
+            list(sources), resolved, constraints=constraints, return_attention=return_attention
+        )
 
     def trace(self, source: str | Inputs, *, search: Spec | None = None, **options: Any) -> Trace:
-        """One source through the model, everything recorded: activations, attention, the history of the beam.
+        """Record how the model processes one source: activations, attention weights and beam history.
 
-        The results are those of ``answers`` with the same search and options.
+        The hypotheses are the same as those of ``generate`` with the same search and options.
         """
-        how, constraints = self.asked(search, options)
-        return self.predictor.trace(source, how, constraints=constraints)
+        resolved, constraints = self.resolve_search(search, options)
+        return self.predictor.trace(source, resolved, constraints=constraints)
 
     @overload
-    def score(self, sources: str | Inputs, targets: str) -> Score: ...
+    def score(self, sources: str | Inputs, targets: str) -> TargetScore: ...
     @overload
-    def score(self, sources: Iterable[Any], targets: Iterable[Any]) -> list[Score]: ...
-    def score(self, sources: str | Inputs | Iterable[Any], targets: str | Iterable[Any]) -> Score | list[Score]:
-        """The log-probability of a target given its example, or of each of several, in sum and by token."""
+    def score(self, sources: Iterable[Any], targets: Iterable[Any]) -> list[TargetScore]: ...
+    def score(
+        self, sources: str | Inputs | Iterable[Any], targets: str | Iterable[Any]
+    ) -> TargetScore | list[TargetScore]:
+        """The log-probability of a target given its source, or of several targets, in total and per token."""
         if isinstance(sources, str | Mapping) and isinstance(targets, str):
             return self.predictor.scores([sources], [targets])[0]
         if isinstance(sources, str | Mapping) or isinstance(targets, str):
-            raise InputError("a text and a list make no pairs: give two texts, or two lists")
+            raise InputError("sources and targets must both be strings or both be lists")
         return self.predictor.scores(list(sources), list(targets))
 
-    def answer_data(
+    def evaluation_data(
         self, data: Data | None = None, *, task: Spec | None = None, search: Spec | None = None, **options: Any
-    ) -> Answers:
-        """The model's answers to data with references, or to a task's test set: what metrics are computed from."""
-        examples = test_examples(data, task, self.fields)
+    ) -> EvaluationData:
+        """The model's predictions for data with references, or for a task's test set: the input of metrics."""
+        examples = read_test_examples(data, task, self.fields)
         if not examples:
-            raise InputError("there is nothing to evaluate on: the data holds no pair")
-        how, constraints = self.asked(search, options)
-        answers = self.predictor.judged(examples, how, constraints=constraints)
-        assert answers is not None
-        return answers
+            raise InputError("there is nothing to evaluate: the data has no pairs")
+        resolved, constraints = self.resolve_search(search, options)
+        evaluation_data = self.predictor.predict_for_evaluation(examples, resolved, constraints=constraints)
+        assert evaluation_data is not None
+        return evaluation_data
 
     def evaluate(
         self,
@@ -135,13 +142,16 @@ class Model:
         bootstrap: int = 1000,
         **options: Any,
     ) -> Report:
-        """How good the answers to some data are: each metric with its interval, and by the source's length.
+        """Evaluate the model: every metric with its confidence interval, in total and by source length.
 
         task: evaluate on the test set of this task instead of data.
+        metrics: the metrics, by name or with options; by default, those that fit the references.
+        bootstrap: number of bootstrap resamples for the confidence intervals; 0 omits the intervals.
+        search, options: as in ``predict``.
         """
-        answers = self.answer_data(data, task=task, search=search, **options)
-        references = [refs[0] for refs in answers.references]
-        return evaluate(answers, self.metrics(metrics, references, task=task), bootstrap=bootstrap)
+        predictions = self.evaluation_data(data, task=task, search=search, **options)
+        references = [refs[0] for refs in predictions.references]
+        return evaluate(predictions, self.metrics(metrics, references, task=task), bootstrap=bootstrap)
 
     def compare(
         self,
@@ -153,19 +163,19 @@ class Model:
         search: Spec | None = None,
         **options: Any,
     ) -> Comparison:
-        """This model against another on the same data, with a paired test of significance; task: as in evaluate."""
-        examples = test_examples(data, task, self.fields)  # once: it may be a pipe
-        judged = self.metrics(metrics, [example["target"] for example in examples], other, task=task)
+        """Compare this model with another on the same data, with a paired significance test; task: as in evaluate."""
+        examples = read_test_examples(data, task, self.fields)  # only once: it may be a pipe
+        compared = self.metrics(metrics, [example["target"] for example in examples], other, task=task)
         if not self.fields["target"].same(other.fields["target"]):
-            counting = [metric.name for metric in judged if metric.needs == "model"]
-            if metrics is not None and counting:
-                raise OptionError(
-                    f"{counting[0]} counts tokens, and the two models cut the targets into different ones: "
-                    f"their values can't be compared; leave {counting[0]} out"
+            by_token = [metric.name for metric in compared if metric.needs == "model"]
+            if metrics is not None and by_token:
+                raise ConfigError(
+                    f"{by_token[0]} counts tokens, and the two models tokenize the targets differently, so their "
+                    f"values can't be compared: remove {by_token[0]}"
                 )
-            judged = [metric for metric in judged if metric.needs != "model"]
-        ours, theirs = (model.answer_data(examples, search=search, **options) for model in (self, other))
-        return compare(ours, theirs, judged)
+            compared = [metric for metric in compared if metric.needs != "model"]
+        ours, theirs = (model.evaluation_data(examples, search=search, **options) for model in (self, other))
+        return compare(ours, theirs, compared)
 
     def metrics(
         self,
@@ -174,110 +184,121 @@ class Model:
         *others: "Model",
         task: Spec | None = None,
     ) -> list[Metric]:
-        """Metrics by name; by default the task's, and those that fit the references and the targets of all models."""
+        """The metrics in ``specs``; by default, that of the task and those that fit the references and all models."""
         targets = [model.fields["target"] for model in (self, *others)]
-        usual = [name for target in targets for name in target.metrics(references)]
+        defaults = [name for target in targets for name in target.metrics(references)]
         if all(isinstance(target, Text) for target in targets):
-            usual.append("exact")
+            defaults.append("exact_match")
         if all(model.predictor.scores_targets for model in (self, *others)):
-            usual += ["token_accuracy", "perplexity"]
-        names = dict.fromkeys(usual)
-        by_task = [] if task is None else [find("task", split("task", task)[0]).metric]  # type: ignore[attr-defined]
-        names = {name: None for name in names if name not in [split("metric", spec)[0] for spec in by_task]}
-        return [build("metric", spec) for spec in specs or [*by_task, *(fitting(name, *targets) for name in names)]]
+            defaults += ["token_accuracy", "perplexity"]
+        names = dict.fromkeys(defaults)
+        by_task = [] if task is None else [get_class("task", parse_spec("task", task)[0]).metric]  # type: ignore[attr-defined]
+        names = {name: None for name in names if name not in [parse_spec("metric", spec)[0] for spec in by_task]}
+        return [
+            build("metric", spec) for spec in specs or [*by_task, *(metric_spec(name, *targets) for name in names)]
+        ]
 
-    def asked(self, search: Spec | None, options: Mapping[str, Any]) -> tuple[Search, Constraints | None]:
-        """How answers are to be found: the search, by default the configuration's, and constraints if there are any.
+    def resolve_search(self, search: Spec | None, options: Mapping[str, Any]) -> tuple[Search, Constraints | None]:
+        """The search, by default the one in the configuration, and the constraints, None if there are none.
 
-        options: of both, by name.
+        options: options of the search and constraints, by name.
         """
-        name, given = split("search", self.config.search if search is None else search)
+        name, given = parse_spec("search", self.config.search if search is None else search)
         if self.predictor.rolls_out:
             if search is not None:
-                raise OptionError("this model writes values that are not tokens: there is nothing to search")
-            name = "greedy"  # whose options are lengths, and these count
-            given = {option: value for option, value in given.items() if option in options_of(find("search", name))}
+                raise ConfigError("this model generates values, not tokens, so no search applies: remove search")
+            name = "greedy"  # its length options apply to rollouts, too
+            given = {
+                option: value for option, value in given.items() if option in options_of(get_class("search", name))
+            }
         if "name" in options:
-            raise OptionError("search is chosen by search=…, not by name=…")
+            raise ConfigError("name is not an option of a search: choose the search with search=…")
         constraints = {option: value for option, value in options.items() if option in options_of(Constraints)}
         rest = {option: value for option, value in options.items() if option not in constraints}
-        cls = find("search", name)
+        cls = get_class("search", name)
         for option in rest:
             if option not in options_of(cls):
-                raise _refusal(option, name)
+                raise _invalid_option(option, name)
         return (
-            cls(**check(f"search {name!r}", cls, {**given, **rest})),
-            Constraints(**check("constraints", Constraints, constraints)) if constraints else None,
+            cls(**validate_options(f"search {name!r}", cls, {**given, **rest})),
+            Constraints(**validate_options("constraints", Constraints, constraints)) if constraints else None,
         )
 
 
-def _refusal(option: str, search: str) -> SeqloomError:
-    """Why a search does not take an option: it is another's, or no one's."""
+def _invalid_option(option: str, search: str) -> SeqloomError:
+    """The error for an option that a search does not have: other searches have it, or none."""
     others = [name for name, cls in parts("search").items() if option in options_of(cls)]
     if others:
-        return OptionError(f"search {search!r} has no {option}; these have: {', '.join(others)}")
+        return ConfigError(f"search {search!r} has no option {option}; these searches have it: {', '.join(others)}")
     return unknown(
-        f"option of search {search!r}:", option, [*options_of(find("search", search)), *options_of(Constraints)]
+        f"option of search {search!r}:", option, [*options_of(get_class("search", search)), *options_of(Constraints)]
     )
 
 
 def load(
     folder: Folder | Sequence[Folder],
     *,
-    average: str | None = None,
+    ensemble_mode: str | None = None,
     device: str = "auto",
     engine: str | None = None,
 ) -> Model:
-    """The trained model of a run's folder; of several, all of them as one: an ensemble.
+    """Load the trained model of a run, or an ensemble of several runs.
 
-    The runs of an ensemble write the same tokens. Its configuration is that of the first.
+    The runs of an ensemble must have the same target vocabulary. Its configuration is that of the first run.
 
-    average: what an ensemble averages: ``probabilities`` (by default) or ``log_probabilities``.
-    device: ``cpu``, ``cuda``, …; ``auto`` is the best that is there.
-    engine: what computes: by default PyTorch; ``onnx``, ``onnx-int8``, ``ctranslate2`` or ``ctranslate2-int8``, for
-        which the run must have been exported.
+    folder: directory of a run, or several.
+    ensemble_mode: what an ensemble averages: ``probs`` (default) or ``log_probs``.
+    device: ``cpu``, ``cuda``, …; ``auto`` selects an accelerator if there is one.
+    engine: inference engine: None is PyTorch; ``onnx``, ``onnx-int8``, ``ctranslate2`` and ``ctranslate2-int8``
+        require an exported run (``seqloom export``).
     """
     folders = [folder] if isinstance(folder, str | Path) else list(folder)
     if not folders:
-        raise OptionError("no run is named")
+        raise ConfigError("there is no run to load: give at least one directory")
     models = [_load(one, device, engine) for one in folders]
     first = models[0]
     if len(models) == 1:
-        if average is not None:
-            raise OptionError(f"average={average!r} is for an ensemble, and {folders[0]} is one run: name several")
+        if ensemble_mode is not None:
+            raise ConfigError(
+                f"ensemble_mode={ensemble_mode!r} needs an ensemble, and {folders[0]} is a single run: give several "
+                f"runs"
+            )
         return first
     for name, model in zip(folders, models, strict=True):
         if not model.fields["target"].same(first.fields["target"]):
-            raise OptionError(
-                f"{folders[0]} and {name} write different tokens, so they make no ensemble: train them on the same "
-                f"pairs, or on one prepared corpus (seqloom prepare)"
+            raise ConfigError(
+                f"{folders[0]} and {name} have different target vocabularies and can't be ensembled: train them on "
+                f"the same data or on one prepared corpus (seqloom prepare)"
             )
     if any(model.predictor.rolls_out for model in models):
-        raise OptionError("an ensemble averages probabilities of tokens, and these models write none: name one run")
+        raise ConfigError("models that generate values instead of tokens can't be ensembled: give one run")
     if not all(model.predictor.scores_targets for model in models):
-        raise OptionError(f"engine {engine!r} searches by itself, with one run: use another for an ensemble")
-    options = check("an ensemble", Ensemble, {} if average is None else {"average": average})
+        raise ConfigError(f"engine {engine!r} does not support ensembles: use another engine, or give one run")
+    options = validate_options("an ensemble", Ensemble, {} if ensemble_mode is None else {"mode": ensemble_mode})
     ensemble = Ensemble([model.network for model in models], **options)
-    readers = [model.fields for model in models]
-    alike = all(reader.same(first.fields) for reader in readers)
-    return Model(first.config, first.fields, Predictor(ensemble, first.fields, () if alike else readers))
+    fields = [model.fields for model in models]
+    same = all(each.same(first.fields) for each in fields)
+    return Model(first.config, first.fields, Predictor(ensemble, first.fields, () if same else fields))
 
 
 def _load(folder: Folder, device: str, engine: str | None) -> Model:
     run = RunFolder(Path(folder))
     config = run.read_config()
     if not run.weights.exists():
-        raise OptionError(f"{folder} has no weights yet: train it to an end, or stop it by Ctrl-C")
+        raise ConfigError(
+            f"{folder} has no model.safetensors yet: it is written when training finishes or is interrupted with "
+            f"Ctrl-C"
+        )
     fields = Fields.load(run.path)
     if engine is not None:
         from seqloom.export import load_engine
 
         if device not in ("auto", "cpu"):
-            raise OptionError(f"engine {engine!r} computes on the CPU, not on {device}")
+            raise ConfigError(f"engine {engine!r} runs on the CPU only: remove device={device!r}")
         return Model(config, fields, Predictor(load_engine(run.path, engine), fields))
     sizes = {name: field.size for name, field in fields.items()}
     network = load_network(run, config, sizes).to(device_named(device))
-    for_few_rows(*network.per_step)
+    use_column_major_weights(*network.per_step)
     return Model(config, fields, Predictor(network, fields))
 
 
@@ -287,25 +308,26 @@ def fit(
     task: Spec | None = None,
     dev: Pairs | None = None,
     preset: str | None = None,
-    size: int | None = None,
-    settings: Mapping[str, Any] | None = None,
+    hidden_size: int | None = None,
+    overrides: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     quiet: bool = False,
     display: Display | None = None,
 ) -> Model:
     """Train a model on pairs of source and target, or on a task.
 
-    task: by name or with options, ``{"name": "dates", "train": 5000}``; its tokenizers and metric are the defaults.
-    dev: what to judge by; by default a part of the pairs is held out.
-    preset, size: of the model; by default what suits the amount of data.
-    settings: anything else of a configuration, by path: ``{"train.epochs": 10, "model.encoder.layers": 2}``.
-    out: the folder to keep the run in; by default it is not kept.
-    quiet: show nothing on the way.
+    task: a task by name, or with options: ``{"name": "dates", "train": 5000}``. The task sets the default tokenizers
+        and metric.
+    dev: validation data; by default, a part of the pairs is held out.
+    preset, hidden_size: architecture and size of the model; by default, they fit the amount of data.
+    overrides: other settings of the configuration, by path: ``{"train.epochs": 10, "model.encoder.layers": 2}``.
+    out: output directory of the run; by default, the run is deleted.
+    quiet: print no progress.
 
-    Ctrl-C (or SIGTERM) ends the present update, saves what is kept in ``out``, and raises ``KeyboardInterrupt``.
+    Ctrl-C (or SIGTERM) finishes the current update, saves the run in ``out``, and raises ``KeyboardInterrupt``.
     """
-    model = {k: v for k, v in (("preset", preset), ("size", size)) if v is not None}
-    config = make_config({"model": model, "data": {"task": task}}, by_path(settings or {}))
+    model = {k: v for k, v in (("preset", preset), ("hidden_size", hidden_size)) if v is not None}
+    config = make_config({"model": model, "data": {"task": task}}, by_path(overrides or {}))
     display = display or (Display() if quiet else display_for())
     try:
         with tempfile.TemporaryDirectory() as temporary:
@@ -318,15 +340,15 @@ def fit(
                 command="seqloom.fit(…)",
             )
             if not folder.finished:
-                kept = "nothing is kept without out=…" if out is None else folder.to_go_on
-                raise KeyboardInterrupt(f"training was stopped before its end; {kept}")
+                hint = "nothing was saved, as out is not set" if out is None else folder.resume_hint
+                raise KeyboardInterrupt(f"training was interrupted; {hint}")
             return load(folder.path)
     finally:
         display.close()
 
 
-def test_examples(data: Data | None, task: Spec | None, fields: Fields) -> list[Example]:
-    """The examples to evaluate on: some data, or the test set of a task."""
+def read_test_examples(data: Data | None, task: Spec | None, fields: Fields) -> list[Example]:
+    """The examples of some data, or of the test set of a task."""
     if (data is None) == (task is None):
-        raise OptionError("give either data or a task to evaluate on")
+        raise ConfigError("give the test data: either data or task")
     return list(examples_of(build("task", task).test if task is not None else data, fields=fields).read())

@@ -1,4 +1,4 @@
-"""``Batch``: examples as padded tensors by name, and the symbols that every vocabulary begins with."""
+"""``Batch``: named sequence fields as padded tensors with padding masks; and the ids of the special tokens."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -6,19 +6,19 @@ from typing import Final, NamedTuple
 import torch
 from torch import Tensor
 
-from seqloom.errors import InputError, SizeError
+from seqloom.errors import InputError, ShapeError
 
 PAD: Final = 0
-START: Final = 1
-END: Final = 2
-UNKNOWN: Final = 3
+BOS: Final = 1
+EOS: Final = 2
+UNK: Final = 3
 
 
 class Padded(NamedTuple):
-    """Sequences of different lengths as one tensor.
+    """Sequences of different lengths as one padded tensor.
 
     values: B N …, padded at the end of every row.
-    mask: B N, True for real steps.
+    mask: padding mask, B N: True for real steps, False for padding.
     """
 
     values: Tensor
@@ -26,7 +26,7 @@ class Padded(NamedTuple):
 
     @property
     def lengths(self) -> Tensor:
-        """The number of real steps of every row, B."""
+        """The length of every row without padding, B."""
         return self.mask.sum(1)
 
     def to(self, device: torch.device | str) -> "Padded":
@@ -35,10 +35,10 @@ class Padded(NamedTuple):
 
 
 class Batch:
-    """Examples as padded fields by name, all of them for the same B examples; checked when it is built.
+    """A mini-batch: padded fields by name, such as ``source`` and ``target``, each with the same B examples.
 
-    A target of tokens ends in END, which is a real step, and has no START. A language model's batch has no source,
-    and a batch to predict has no target.
+    A target of tokens ends in EOS, which is not padding, and has no BOS. The batch of a language model has no source,
+    and a batch for prediction has no target. Fields are validated when the batch is built.
 
     fields: at least one.
     """
@@ -51,20 +51,20 @@ class Batch:
         sizes = {name: field.mask.shape[0] for name, field in fields.items()}
         if len(set(sizes.values())) > 1:
             counts = " and ".join(f"{count} of {name!r}" for name, count in sizes.items())
-            raise SizeError(f"the fields of a batch must have the same number of rows, but there are {counts}")
+            raise ShapeError(f"all fields of a batch must have the same number of rows, but there are {counts}")
         self._fields = dict(fields)
 
     @classmethod
-    def of(
+    def from_lists(
         cls, targets: Sequence[Sequence[int]] | None = None, sources: Sequence[Sequence[int]] | None = None
     ) -> "Batch":
-        """A batch of token ids as plain lists; END is added to every target."""
-        fields = {} if targets is None else {"target": pad([[*row, END] for row in targets])}
+        """A batch from lists of token ids; EOS is appended to every target."""
+        fields = {} if targets is None else {"target": pad([[*row, EOS] for row in targets])}
         return cls(fields if sources is None else {**fields, "source": pad(sources)})
 
     @classmethod
     def unchecked(cls, fields: Mapping[str, Padded]) -> "Batch":
-        """A batch whose values can't be inspected, as in an export."""
+        """A batch without validation, for tensors whose values can't be inspected, as in an export."""
         batch = object.__new__(cls)
         batch._fields = dict(fields)
         return batch
@@ -76,12 +76,12 @@ class Batch:
 
     @property
     def source(self) -> Padded | None:
-        """The source, if there is one."""
+        """The field ``source``, or None."""
         return self._fields.get("source")
 
     @property
     def target(self) -> Padded | None:
-        """The target, if it is known."""
+        """The field ``target``, or None."""
         return self._fields.get("target")
 
     @property
@@ -90,7 +90,7 @@ class Batch:
         return next(iter(self._fields.values())).mask.shape[0]
 
     def __getitem__(self, name: str) -> Padded:
-        """A field that must be there."""
+        """A field by name; an error if the batch does not have it."""
         if name not in self._fields:
             raise InputError(f"this batch has no field {name!r}, only {', '.join(map(repr, self._fields))}")
         return self._fields[name]
@@ -101,9 +101,9 @@ class Batch:
 
 
 def pad(rows: Sequence[Sequence[int]]) -> Padded:
-    """Rows of ids, padded at the end."""
+    """Lists of token ids as one tensor, padded with PAD at the end."""
     if not rows:
-        raise InputError("a batch of no examples: give at least one")
+        raise InputError("a batch needs at least one example")
     lengths = torch.tensor([len(row) for row in rows])
     mask = torch.arange(int(lengths.max())) < lengths[:, None]
     ids = torch.full(mask.shape, PAD)
@@ -112,28 +112,28 @@ def pad(rows: Sequence[Sequence[int]]) -> Padded:
 
 
 def shift(start_BX: Tensor, target: Padded) -> Tensor:
-    """What is fed for a known target: the start, then each step's predecessor; B T …
+    """The decoder inputs of teacher forcing: the target shifted right by one step, after the start value; B T …
 
-    Nothing is fed after the last real step, so that step is never fed at all: it is zero, as padding is.
+    The last step of every row (EOS) is never an input: its position is zero (PAD), like padding.
     """
-    before, real = target.values[:, :-1], target.mask[:, 1:]
-    before = before.masked_fill(~real.view(*real.shape, *[1] * (before.dim() - 2)), 0)
-    return torch.cat((start_BX[:, None].to(before.dtype), before), 1)
+    inputs, real = target.values[:, :-1], target.mask[:, 1:]
+    inputs = inputs.masked_fill(~real.view(*real.shape, *[1] * (inputs.dim() - 2)), 0)
+    return torch.cat((start_BX[:, None].to(inputs.dtype), inputs), 1)
 
 
-def check_mask(what: str, mask: Tensor) -> None:
-    """Refuse a mask with a row that has nothing real. (What a tensor holds can't be seen on ``meta``.)"""
+def check_mask(name: str, mask: Tensor) -> None:
+    """Raise an error if a row of the mask is all padding. (The values of a ``meta`` tensor can't be checked.)"""
     if mask.shape[-1] == 0:
-        raise InputError(f"the {what} is empty: it has no step at all")
+        raise InputError(f"the {name} is empty: it has length 0")
     if not mask.is_meta and not bool(mask.any(-1).all()):
         row = int((~mask.any(-1)).flatten().nonzero()[0])
-        raise InputError(f"the {what} of row {row} is empty: its mask has no real step")
+        raise InputError(f"the {name} of row {row} is empty: its mask is False at every step")
 
 
-def hiding(mask: Tensor | None) -> Tensor | None:
-    """The mask if it hides anything, None if all is real: then nothing has to be masked.
+def mask_if_padded(mask: Tensor | None) -> Tensor | None:
+    """The mask if it masks anything, or None if there is no padding: attention is faster without a mask.
 
-    Only a CPU is asked. Elsewhere one would have to wait for the answer, and a compiled graph for every answer.
+    The values are checked on a CPU only: elsewhere the check would synchronize the device, or break a compiled graph.
     """
     if mask is None or mask.device.type != "cpu" or torch.compiler.is_compiling():
         return mask
@@ -143,9 +143,13 @@ def hiding(mask: Tensor | None) -> Tensor | None:
 def _check_field(name: str, field: Padded) -> None:
     values, mask = field
     if mask.dtype != torch.bool:
-        raise InputError(f"the {name}'s mask must be of bool, True where real; it is of {mask.dtype}")
+        raise InputError(
+            f"the mask of the {name} must be bool, True for real steps and False for padding; it is {mask.dtype}"
+        )
     if values.shape[:2] != mask.shape:
-        raise SizeError(f"the {name} is {tuple(values.shape)} but its mask is {tuple(mask.shape)}")
+        raise ShapeError(f"the {name} has shape {tuple(values.shape)}, but its mask has shape {tuple(mask.shape)}")
     check_mask(name, mask)
     if not mask.is_meta and bool((mask[:, 1:] & ~mask[:, :-1]).any()):
-        raise InputError(f"padding goes to the end of a row, and the {name}'s mask has some before a real step")
+        raise InputError(
+            f"padding must be at the end of a row, but the mask of the {name} is False at a step before a real one"
+        )

@@ -1,202 +1,246 @@
-"""A run's configuration: what there is to set, from YAML, from ``--set a.b=value``, and back to YAML.
+"""The configuration of a run: its options, and reading and writing it as YAML.
 
-A field that is null is chosen to suit the data when a run begins; the run's own ``config.yaml`` then holds what was
-chosen.
+Options that are null are chosen to fit the data when training starts; ``config.yaml`` in the run folder holds the
+resolved values.
 """
 
 import io
 import sys
+import warnings
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+)
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from seqloom.data.readers.columns import columns_of
-from seqloom.errors import OptionError, unknown
+from seqloom.data.readers.columns import parse_columns
+from seqloom.errors import ConfigError, requirement, unknown
 from seqloom.merge import by_path, merge
-from seqloom.registry import Count, Natural, Share
+from seqloom.registry import Fraction
+from seqloom.renames import update_names
 
 PartSpec = str | dict[str, Any]
-Positive = Annotated[float, Field(gt=0)]
-WHOLE = {"size", "dropout"}
-"""What is said of a whole model, for all its parts."""
-LIMITS = {"updates", "epochs"}
-"""Where training ends, in either unit."""
-FILES = {"train", "dev", "format", "columns", "header"}
-"""Which files are read, and how; a task has none."""
+WHOLE_MODEL_OPTIONS = {"hidden_size", "dropout"}
+"""Options of the model that apply to all its parts."""
+TRAINING_LIMITS = {"updates", "epochs"}
+"""Options that end training."""
+FILE_OPTIONS = {"train", "dev", "format", "columns", "header"}
+"""Options of the data that describe files; they don't apply to a task."""
 
 
 class Section(BaseModel):
-    """Part of a configuration: unknown keys are refused, and what is set later is checked too."""
+    """A section of the configuration: unknown keys are errors, and assignments are validated too."""
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
 
 
 def option(default: Any, description: str) -> Any:
-    """A setting: its default, of which everyone gets a copy, and what it means."""
+    """An option with a default, which is copied, and a description."""
     return Field(default_factory=lambda: deepcopy(default), description=description)
 
 
 class DataConfig(Section):
-    """Where the pairs are, and how text becomes tokens."""
+    """The training and validation data, and how text is tokenized."""
 
-    task: PartSpec | None = option(None, "a task to train on instead of files (seqloom tasks)")
-    train: list[str] | None = option(None, "one file of pairs, line-aligned files, or a prepared folder")
-    dev: list[str] | None = option(None, "the same, to judge by; null: a part of train is held out")
-    format: str | None = option(None, "a reader (seqloom parts reader); null: from the name")
-    columns: list[str | int] | dict[str, str | int | list[str | int]] | None = option(
-        None, "[0, 2], or {source: lemma, target: form}: where they are in a file of pairs"
+    task: PartSpec | None = option(None, "generated task to train on instead of files (seqloom tasks)")
+    train: list[str] | None = option(
+        None, "training data: one file of pairs, line-aligned files, or a prepared corpus"
     )
-    header: bool = option(False, "whether a TSV's first line names its columns")
-    empty: Literal["skip", "refuse"] = option("skip", "what to do with a pair that has an empty side")
-    max_length: Count = option(250, "in tokens; training pairs with a longer side are left out")
-    source: PartSpec | None = option(None, "the tokenizer of the source (seqloom parts tokenizer)")
-    target: PartSpec | None = option(None, "the tokenizer of the target")
-    shared: bool = option(False, "one tokenizer, trained on both sides")
+    dev: list[str] | None = option(
+        None, "validation data, in the same form; null holds out a part of the training data"
+    )
+    format: str | None = option(None, "file format (seqloom parts reader); null detects it from the file name")
+    columns: list[str | int] | dict[str, str | int | list[str | int]] | None = option(
+        None, "columns to read, by name or number from 0: [0, 2] or {source: lemma, target: form}"
+    )
+    header: bool = option(False, "true if the first line of a TSV file holds column names")
+    on_empty: Literal["skip", "error"] = option(
+        "skip", "what to do with a pair that has an empty side: skip or error"
+    )
+    max_length: PositiveInt = option(250, "maximum length in tokens; longer training pairs are skipped")
+    source_tokenizer: PartSpec | None = option(
+        None, "tokenizer of the source (seqloom parts tokenizer); null chooses one that fits the text"
+    )
+    target_tokenizer: PartSpec | None = option(None, "tokenizer of the target; null chooses one that fits the text")
+    share_vocabulary: bool = option(False, "train one joint tokenizer on source and target")
     fields: dict[str, PartSpec] = option(
-        {}, "further fields, or other kinds of source and target: {tags: {name: text, …}} (seqloom parts field)"
+        {}, "additional fields, or other kinds of source and target: {tags: {name: text, …}} (seqloom parts field)"
     )
 
     @field_validator("columns", mode="before")
     @classmethod
     def _are_columns(cls, columns: Any) -> Any:
-        columns_of(columns)
+        parse_columns(columns)
         return columns
 
 
 class TrainConfig(Section):
-    """How a model is trained."""
+    """Training: length, batches, optimizer, validation and checkpoints."""
 
-    updates: Count | None = option(None, "how many steps of the optimiser at most")
-    epochs: Count | None = option(None, "how many times through the data at most")
-    batch_tokens: Count | None = option(None, "the padded size of a batch, on its longer side; or …")
-    batch_sentences: Count | None = option(None, "… how many pairs are in it")
-    batcher: PartSpec = option("bucketed", "which examples go together (seqloom parts batcher)")
-    accumulate: Count = option(1, "batches to an update; the loss is the mean over all their tokens")
-    optimiser: PartSpec | None = option(None, "seqloom parts optimiser")
-    schedule: PartSpec | None = option(None, "of the learning rate (seqloom parts schedule)")
-    clip: Annotated[float, Field(ge=0)] = option(1.0, "the gradient's largest norm; 0: any")
-    objective: PartSpec | None = option(None, "how a batch becomes a loss; null: teacher forcing, or train.sampling")
-    sampling: PartSpec | None = option(None, "scheduled sampling; null: teacher forcing throughout")
-    metric: PartSpec | None = option(None, "decides on dev what is best (seqloom parts metric)")
-    evaluate_every: Count | None = option(None, "updates between two evaluations on dev")
-    patience: Natural | None = option(None, "evaluations without a new best before stopping; 0: any")
-    keep: Count | None = option(None, "how many of the best weights are kept, and averaged at the end")
-    moving_average: Share = option(0.99, "decay of an average of the weights, which is judged and kept; 0: none")
-    precision: Literal["float32", "bfloat16"] = option("float32", "bfloat16: autocast where it is safe")
-    compile: bool = option(False, "torch.compile; wants a C++ compiler")
-    device: str = option("auto", "cpu, cuda, …; auto: the best that is there")
-    log_every: Count = option(50, "updates between two lines in metrics.jsonl")
-    checkpoint_seconds: Positive = option(60.0, "work that a crash may cost; no result depends on it")
-    tensorboard: bool = option(False, "events for TensorBoard (pip install 'seqloom[tensorboard]')")
+    updates: PositiveInt | None = option(None, "maximum number of updates (optimizer steps)")
+    epochs: PositiveInt | None = option(None, "maximum number of epochs (passes through the training data)")
+    batch_tokens: PositiveInt | None = option(
+        None, "batch size in tokens, padding included, counted on the longer side; set this or batch_sentences"
+    )
+    batch_sentences: PositiveInt | None = option(None, "batch size in sentence pairs; set this or batch_tokens")
+    batcher: PartSpec = option("bucketed", "how examples are grouped into batches (seqloom parts batcher)")
+    gradient_accumulation_steps: PositiveInt = option(
+        1, "batches per update; the loss is averaged over all their tokens"
+    )
+    optimizer: PartSpec | None = option(None, "optimizer (seqloom parts optimizer); null chooses Adam")
+    schedule: PartSpec | None = option(
+        None, "learning rate schedule (seqloom parts schedule); null chooses cosine with warmup"
+    )
+    clip_grad_norm: Annotated[float, Field(ge=0)] = option(1.0, "maximum gradient norm; 0 disables clipping")
+    objective: PartSpec | None = option(
+        None, "training objective (seqloom parts objective); null is teacher forcing, or scheduled_sampling if set"
+    )
+    scheduled_sampling: PartSpec | None = option(
+        None, "scheduled sampling (seqloom parts scheduled_sampling); null is teacher forcing"
+    )
+    validation_metric: PartSpec | None = option(
+        None, "metric that selects the best checkpoint (seqloom parts metric); null chooses one that fits the data"
+    )
+    evaluate_every: PositiveInt | None = option(None, "updates between validations; null: about one per epoch")
+    patience: NonNegativeInt | None = option(
+        None, "stop after this many validations without improvement; 0 disables early stopping"
+    )
+    keep_best_checkpoints: PositiveInt | None = option(
+        None, "number of best checkpoints to keep; they are averaged when training ends"
+    )
+    ema_decay: Fraction = option(
+        0.99, "decay of the exponential moving average (EMA) of the weights that is validated and kept; 0 disables it"
+    )
+    precision: Literal["float32", "bfloat16"] = option("float32", "float32, or bfloat16 (mixed precision, autocast)")
+    compile: bool = option(False, "compile the model with torch.compile; needs a C++ compiler")
+    device: str = option("auto", "cpu, cuda, …; auto selects an accelerator if there is one")
+    log_every: PositiveInt = option(50, "updates between two lines in metrics.jsonl")
+    checkpoint_seconds: PositiveFloat = option(
+        60.0, "seconds between checkpoints: the work that a crash can cost; results don't depend on it"
+    )
+    tensorboard: bool = option(False, "write TensorBoard events (pip install 'seqloom[tensorboard]')")
 
 
-DEFAULT_SEARCH = {"name": "beam", "width": 5}
+DEFAULT_SEARCH = {"name": "beam", "beam_size": 5}
 
 
 class Config(Section):
-    """A run."""
+    """The configuration of a run."""
 
-    seed: Natural = option(1, "of everything random")
-    model: dict[str, Any] = option({}, "preset, size, dropout, and any part of the model")
-    data: DataConfig = option(DataConfig(), "text")
+    seed: NonNegativeInt = option(1, "random seed")
+    model: dict[str, Any] = option({}, "preset, hidden_size, dropout, and the parts of the model")
+    data: DataConfig = option(DataConfig(), "training and validation data")
     train: TrainConfig = option(TrainConfig(), "training")
     search: PartSpec = option(
         DEFAULT_SEARCH,
-        "how answers are found after training (seqloom parts search); dev is judged greedily",
+        "decoding strategy after training (seqloom parts search); validation is greedy",
     )
 
     @field_validator("search", mode="before")
     @classmethod
-    def _of_the_default(cls, search: Any) -> Any:
-        """Options without a name are the default's."""
+    def _fill_in_name(cls, search: Any) -> Any:
+        """Options without a name are those of the default search."""
         return {**DEFAULT_SEARCH, **search} if isinstance(search, Mapping) and "name" not in search else search
 
 
 def make_config(*layers: Mapping[str, Any]) -> Config:
-    """A configuration from nested mappings, the later ones on top: what is said later wins."""
+    """A configuration from nested mappings; later ones override earlier ones."""
     merged: dict[str, Any] = {}
-    for layer in layers:
-        merged = merge(overruled(merged, layer), layer)
+    for original in layers:
+        layer, renamed = update_names(original)
+        if renamed:
+            warnings.warn(
+                f"options were renamed since an earlier version: {'; '.join(renamed)}", FutureWarning, stacklevel=2
+            )
+        merged = merge(drop_overridden(merged, layer), layer)
     try:
         return Config.model_validate(merged)
     except ValidationError as error:
-        raise _for_the_person(error) from None
+        raise _config_error(error) from None
 
 
-def overruled(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """What is ``below`` without all that would keep from working what is said ``above`` by another name."""
-    kept = dict(below)
-    for section, rest in (("model", _rest_of_model), ("data", _rest_of_data), ("train", _rest_of_train)):
-        there, said = below.get(section), above.get(section)
-        if isinstance(there, Mapping) and isinstance(said, Mapping):
-            kept[section] = rest(there, {key for key, value in said.items() if value is not None})
+def drop_overridden(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` without the options that ``override`` replaces under another name."""
+    kept = dict(base)
+    for section, drop in (("model", _drop_from_model), ("data", _drop_from_data), ("train", _drop_from_train)):
+        options, new = base.get(section), override.get(section)
+        if isinstance(options, Mapping) and isinstance(new, Mapping):
+            kept[section] = drop(options, {key for key, value in new.items() if value is not None})
     return kept
 
 
-def _rest_of_model(model: Mapping[str, Any], said: set[str]) -> Mapping[str, Any]:
-    """Of a whole description a preset leaves nothing; a size or dropout for all parts, none that is a part's own."""
-    if "model" not in model:  # no whole description: what it sets is meant for any preset
+def _drop_from_model(model: Mapping[str, Any], new: set[str]) -> Mapping[str, Any]:
+    """A preset replaces a complete model; a size or dropout of the whole model replaces those of its parts."""
+    if "type" not in model:  # not a complete model: its options apply to any preset
         return model
-    if "preset" in said:
-        return {key: value for key, value in model.items() if key in WHOLE}
-    if not said & WHOLE:
+    if "preset" in new:
+        return {key: value for key, value in model.items() if key in WHOLE_MODEL_OPTIONS}
+    replaced = new & WHOLE_MODEL_OPTIONS | ({"embedding_size"} if "hidden_size" in new else set())
+    if not replaced:
         return model
     return {
-        part: {key: value for key, value in spec.items() if key not in said & WHOLE}
+        part: {key: value for key, value in spec.items() if key not in replaced}
         if isinstance(spec, Mapping) and "name" in spec
         else spec
         for part, spec in model.items()
     }
 
 
-def _rest_of_data(data: Mapping[str, Any], said: set[str]) -> Mapping[str, Any]:
-    """A task replaces files, and files to train on replace a task."""
-    gone = (FILES if "task" in said else set()) | ({"task"} if "train" in said else set())
-    return {key: value for key, value in data.items() if key not in gone}
+def _drop_from_data(data: Mapping[str, Any], new: set[str]) -> Mapping[str, Any]:
+    """A task replaces files, and training files replace a task."""
+    dropped = (FILE_OPTIONS if "task" in new else set()) | ({"task"} if "train" in new else set())
+    return {key: value for key, value in data.items() if key not in dropped}
 
 
-def _rest_of_train(train: Mapping[str, Any], said: set[str]) -> Mapping[str, Any]:
-    """A limit stands for both: a run's configuration has both, and the old one of the other kind would still hold."""
-    return {key: value for key, value in train.items() if key not in LIMITS} if said & LIMITS else train
+def _drop_from_train(train: Mapping[str, Any], new: set[str]) -> Mapping[str, Any]:
+    """A new limit replaces both limits: a resolved configuration has both, and the other one would still apply."""
+    return {key: value for key, value in train.items() if not (new & TRAINING_LIMITS and key in TRAINING_LIMITS)}
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """A configuration file as a mapping."""
+    """Read a configuration file as a mapping."""
     try:
         loaded = YAML(typ="safe").load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise OptionError(f"{path} does not exist; seqloom config prints a configuration to begin with") from None
+        raise ConfigError(f"{path} does not exist: seqloom config prints a configuration to start from") from None
     except (YAMLError, UnicodeDecodeError) as error:
-        raise OptionError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     except OSError as error:
-        raise OptionError(f"{path} can't be read: {error.strerror}") from None
+        raise ConfigError(f"{path} can't be read: {error.strerror}") from None
     if loaded is not None and not isinstance(loaded, dict):
-        raise OptionError(f"{path} holds no settings, but {type(loaded).__name__}: write key: value")
+        raise ConfigError(f"{path} must contain a mapping (key: value), not a {type(loaded).__name__}")
     return loaded or {}
 
 
-def settings(assignments: Iterable[str]) -> dict[str, Any]:
-    """``["a.b=1", "c=[x, y]"]`` as nested mappings; values are YAML."""
+def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
+    """Parse ``--set`` assignments such as ``["a.b=1", "c=[x, y]"]`` into nested mappings; values are YAML."""
     merged: dict[str, Any] = {}
     for assignment in assignments:
         path, equals, text = assignment.partition("=")
         if not equals or not all(path.split(".")):
-            raise OptionError(f"--set {assignment}: write it as path=value, for example model.encoder.layers=2")
+            raise ConfigError(f"--set {assignment} is invalid: write path=value, for example model.encoder.layers=2")
         try:
             value = YAML(typ="safe").load(text)
         except YAMLError:
-            raise OptionError(f"--set {path}: {text!r} is not a value in YAML") from None
+            raise ConfigError(f"--set {path}: {text!r} is not valid YAML") from None
         merged = merge(merged, by_path({path: value}))
     return merged
 
 
 def to_yaml(value: Any, *, on_one_line: bool = False) -> str:
-    """Plain data as YAML, in the order it has; ``on_one_line`` as ``[a, b]``, however long."""
+    """Data as YAML, in its own order; with ``on_one_line`` in flow style on a single line."""
     yaml = YAML()
     yaml.default_flow_style = on_one_line
     yaml.width = sys.maxsize if on_one_line else 118
@@ -206,17 +250,25 @@ def to_yaml(value: Any, *, on_one_line: bool = False) -> str:
     return text.getvalue()
 
 
-def _for_the_person(error: ValidationError) -> OptionError:
-    first = error.errors()[0]
-    *way, key = [str(part) for part in first["loc"]] or [""]
+def _config_error(error: ValidationError) -> ConfigError:
+    """The first error of pydantic, as a message for users."""
+    errors = error.errors()
+    first = errors[0]
+    *parents, key = [str(part) for part in first["loc"]] or [""]
     if first["type"] == "extra_forbidden":
         section: type[BaseModel] = Config
-        for step in way:
-            inner = section.model_fields[step].annotation
+        for name in parents:
+            inner = section.model_fields[name].annotation
             assert isinstance(inner, type)
             section = inner
-        where = ".".join(way)
+        where = ".".join(parents)
         problem = unknown(f"setting{f' of {where}' if where else ''}:", key, section.model_fields)
-        return OptionError(str(problem))
-    path = ".".join(str(part) for part in first["loc"] if part not in ("str", "dict[str,any]", "list[str]"))
-    return OptionError(f"{path}={first['input']!r} does not do: {first['msg']}")
+        return ConfigError(str(problem))
+    path = _option_path(first["loc"])
+    required = requirement(e["msg"] for e in errors if _option_path(e["loc"]) == path)
+    return ConfigError(f"{path}={first['input']!r} is invalid: {required}")
+
+
+def _option_path(location: Iterable[int | str]) -> str:
+    """The path of an option, from the location of an error in pydantic: without the names of types in unions."""
+    return ".".join(str(part) for part in location if part not in ("str", "dict[str,any]", "list[str]"))

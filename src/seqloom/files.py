@@ -1,4 +1,4 @@
-"""Writing so that nothing half-written ever replaces something good."""
+"""Atomic writes: a crash never leaves a partial file or folder under the final name."""
 
 import os
 import shutil
@@ -11,18 +11,18 @@ from seqloom.errors import WriteError
 
 
 def write(path: Path, content: bytes | str) -> None:
-    """Write beside, make sure that it is on the disk, then rename; what was there before is safe until then."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """Write a file atomically: write to a temporary file, flush it to disk, then rename it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     data = content.encode() if isinstance(content, str) else content
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as file:
+        with temporary.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        os.replace(temporary, path)
     except BaseException as error:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         if not isinstance(error, OSError):
             raise
         raise WriteError(f"{path} could not be written: {error.strerror}") from error
@@ -30,15 +30,15 @@ def write(path: Path, content: bytes | str) -> None:
 
 @contextmanager
 def new_folder(home: Path) -> Iterator[Path]:
-    """A new folder to write into; it takes the place of ``home`` if all goes well, and else is removed."""
+    """A temporary folder to write into; it replaces ``home`` on success and is removed on an error."""
     try:
         home.parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=home.parent, prefix=f".{home.name}."))
     except OSError as error:
-        raise WriteError(f"{home.parent} can't be written to: {error}") from None
+        raise WriteError(f"{home.parent} is not writable: {error}") from None
     try:
         yield folder
-        for file in folder.iterdir():  # on the disk before its name is
+        for file in folder.iterdir():  # flush the files before the rename
             with file.open("rb") as stream:
                 os.fsync(stream.fileno())
         folder.chmod(0o755)
@@ -50,6 +50,6 @@ def new_folder(home: Path) -> Iterator[Path]:
         else:
             folder.rename(home)
     except OSError as error:
-        raise WriteError(f"{home} can't be written: {error}; what was there before is still there") from None
+        raise WriteError(f"{home} could not be written: {error}; the previous version is unchanged") from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""``Trace``: what a model did with one source, recorded: activations, attention, and the history of the beam.
+"""``Trace``: a record of a model's computation for one source: activations, attention weights and search history.
 
-A trace is one JSON object. An array in it is ``{"dtype": …, "shape": […], "data": …}``, its data being little-endian
-numbers in base64: nothing is lost, and any language can read it.
+A trace is stored as one JSON object. Arrays are stored as ``{"dtype": …, "shape": […], "data": …}``, where data holds
+little-endian numbers in base64; so they are exact, and readable in any language.
 """
 
 import base64
@@ -22,23 +22,24 @@ VERSION = 1
 
 
 class Recorder:
-    """A probe that keeps a copy of every activation it sees, by name, and changes nothing."""
+    """A probe that copies every activation by name, and changes none."""
 
     def __init__(self) -> None:
-        self.seen: dict[str, npt.NDArray[Any]] = {}
+        self.activations: dict[str, npt.NDArray[Any]] = {}
 
     def __call__(self, name: str, tensor: Tensor) -> Tensor:
-        self.seen[name] = tensor.detach().cpu().numpy().copy()
+        self.activations[name] = tensor.detach().cpu().numpy().copy()
         return tensor
 
 
 @dataclass(frozen=True)
-class Candidates:
-    """What one step of a search chose.
+class TopCandidates:
+    """The candidates that one step of a search selected.
 
-    rows: the row of the beam that each continues, as in the activations of this step.
-    parents: the candidate of the step before that it continues; at the first step, the row.
-    tokens, log_probs: what was chosen, and the model's log-probability of it.
+    rows: the row of the batch that each candidate extends, as in the activations of this step.
+    parents: the candidate of the previous step that it extends; at the first step, the row.
+    tokens: the token of each candidate.
+    log_probs: the model's log-probability of each token.
     """
 
     rows: list[int]
@@ -49,7 +50,7 @@ class Candidates:
 
 @dataclass(frozen=True)
 class TracedHypothesis:
-    """One result: what was written, and which row of the beam it was at every step."""
+    """One hypothesis, and its row in the batch at every step."""
 
     text: str
     tokens: list[str]
@@ -62,21 +63,22 @@ class TracedHypothesis:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """One source through a model.
+    """A record of a model's computation for one source.
 
-    source: its tokens.
+    source: the source tokens.
     hypotheses: the results of the search, best first.
-    steps: the beam history: the candidates of every step.
-    activations: everything that a probe saw, by name; those of a step end in its number and have a row per beam.
+    steps: the search history: the selected candidates of every step.
+    activations: all activations by name; names of a decoder step end with its number, and they have one row per
+        hypothesis in the beam.
     """
 
     source: list[str]
     hypotheses: list[TracedHypothesis]
-    steps: list[Candidates]
+    steps: list[TopCandidates]
     activations: dict[str, npt.NDArray[Any]] = field(repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain data."""
+        """All fields as JSON types."""
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -88,25 +90,28 @@ class Trace:
 
     @classmethod
     def from_json(cls, data: Any) -> "Trace":
-        """What ``to_json`` gave, as a trace again."""
+        """The trace from which ``to_json`` made this data."""
         if not isinstance(data, dict) or data.get("format") != FORMAT:
-            raise InputError("this is not a trace; make one with seqloom trace")
+            raise InputError("this is not a trace: create one with seqloom trace")
         if data.get("version") != VERSION:
-            raise InputError(f"this trace has version {data.get('version')}, and this seqloom reads {VERSION}")
+            raise InputError(
+                f"this trace has version {data.get('version')}, but this seqloom reads version {VERSION}: create "
+                "a new one"
+            )
         return cls(
             data["source"],
             [TracedHypothesis(**one) for one in data["hypotheses"]],
-            [Candidates(**one) for one in data["steps"]],
+            [TopCandidates(**one) for one in data["steps"]],
             {name: _unpacked(array) for name, array in data["activations"].items()},
         )
 
     def save(self, path: Path | str) -> None:
-        """Write it as JSON."""
+        """Write the trace to a JSON file."""
         write(Path(path), json.dumps(self.to_json(), ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: Path | str) -> "Trace":
-        """A trace from a file."""
+        """Read a trace from a JSON file."""
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
         except OSError as error:

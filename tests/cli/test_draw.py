@@ -1,4 +1,4 @@
-"""An alignment in the terminal: what is printed, character by character."""
+"""Drawings of attention weights in the terminal, character by character."""
 
 import io
 
@@ -8,14 +8,14 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from seqloom.cli.draw import alignment
-from seqloom.errors import InputError, SizeError
+from seqloom.errors import InputError, ShapeError
 
 MARKS = "·░▒▓█"
 LRM = "\u200e"
 
 
 def printed(source, target, weights, *, width: int = 80, encoding: str = "utf-8") -> list[str]:
-    """The lines as a console of this width and encoding gets them."""
+    """The lines printed on a console of this width and encoding."""
     raw = io.BytesIO()
     file = io.TextIOWrapper(raw, encoding=encoding)
     Console(file=file, width=width).print(alignment(source, target, weights))
@@ -24,22 +24,22 @@ def printed(source, target, weights, *, width: int = 80, encoding: str = "utf-8"
 
 
 def columns(line: str, margin: int) -> list[str]:
-    """A line's places of two cells each, read by their width in the terminal."""
-    places, cells = [""], 0
+    """The columns of a line, each two terminal cells wide."""
+    found, cells = [""], 0
     for character in line:
-        if cells >= margin + 2 * len(places) and cell_len(character):
-            places.append("")
+        if cells >= margin + 2 * len(found) and cell_len(character):
+            found.append("")
         if cells >= margin:
-            places[-1] += character
+            found[-1] += character
         cells += cell_len(character)
-    return [place.strip() for place in places]
+    return [column.strip() for column in found]
 
 
 def uniform(source, target) -> np.ndarray:
     return np.full((len(target), len(source)), 1 / len(source))
 
 
-def test_the_greater_the_weight_the_darker_the_mark():
+def test_greater_weight_has_darker_mark():
     weights = [[0.0, 0.25, 0.5, 0.75, 1.0], [1.0, 0.0, 0.0, 0.0, 0.0]]
     header, first, second = printed("abcde", "xy", weights)
     assert header.split() == list("abcde")
@@ -48,10 +48,10 @@ def test_the_greater_the_weight_the_darker_the_mark():
     assert (first[0], second[0]) == ("x", "y")
 
 
-def test_marks_follow_the_order_of_random_weights():
+def test_marks_are_monotonic_in_weights():
     weights = np.random.default_rng(0).dirichlet(np.ones(30), size=20)
     lines = printed("s" * 30, "t" * 20, weights)[1:]
-    levels = np.array([[MARKS.index(place[0]) for place in columns(line, 2)] for line in lines])
+    levels = np.array([[MARKS.index(column[0]) for column in columns(line, 2)] for line in lines])
     by_weight = levels.flatten()[np.argsort(weights.flatten())]
     assert (np.diff(by_weight) >= 0).all()
     assert levels[np.unravel_index(weights.argmax(), weights.shape)] == len(MARKS) - 1
@@ -71,7 +71,7 @@ def test_marks_follow_the_order_of_random_weights():
 )
 @pytest.mark.parametrize("target", ["2024-01-02", ["日", "▁orange", "ि", "שלום"]])
 @pytest.mark.parametrize("width", [80, 20])
-def test_columns_line_up(source, target, width):
+def test_columns_are_aligned(source, target, width):
     lines = printed(source, target, uniform(source, target), width=width)
     for panel in "\n".join(lines).split("\n\n"):
         rows = panel.split("\n")
@@ -80,31 +80,31 @@ def test_columns_line_up(source, target, width):
     assert sum(line.count("█") for line in lines) == 2 * len(source) * len(target)
 
 
-def test_a_mark_stands_on_a_circle_and_spaces_show():
+def test_combining_marks_and_spaces_are_visible():
     header = printed("क\u093f \u0301\u200f", "x", uniform("12345", "x"))[0]
     assert columns(header, 2) == ["क", "◌\u093f", "␣", "◌\u0301", "◌"]
 
 
-def test_a_word_goes_down_with_its_marks():
+def test_word_label_is_vertical_with_combining_marks():
     *header, marks = printed(["ab", "की", "e\u0301té"], "x", [[1, 1, 1]])
     assert [columns(line, 2) for line in header] == [["", "", "e\u0301"], ["a", "", "t"], ["b", "की", "é"]]
     assert columns(marks, 2) == ["██"] * 3
 
 
-def test_a_long_label_is_cut():
+def test_long_label_is_truncated():
     *header, marks = printed(["abcdefghijklmnopqrstuvwxyz", "b"], ["x" * 50], [[1, 1]])
     assert "".join(line.split()[0] for line in header) == "abcdefghijklm…"
     assert marks.split()[0] == "x" * 13 + "…"
 
 
-def test_right_to_left_characters_are_kept_apart():
-    """Between any two characters that go right to left stands one that goes left to right: no run to turn round."""
+def test_right_to_left_characters_are_separated_by_direction_marks():
+    """So there is no run of right-to-left characters that the terminal would reverse."""
     header, word, digit = printed("אב٣a", ["שלום", "٣"], uniform("אב٣a", "xy"))
     assert header.split() == [f"{LRM}א{LRM}", f"{LRM}ב{LRM}", f"{LRM}٣{LRM}", "a"]
     assert (word.split()[0], digit.split()[0]) == (f"{LRM}שלום{LRM}", f"{LRM}٣{LRM}")
 
 
-def test_a_long_source_goes_on_below():
+def test_long_source_continues_in_next_panel():
     source = [chr(ord("a") + i) for i in range(26)]
     weights = np.eye(26)[[0, 25]]
     lines = printed(source, "xy", weights, width=22)
@@ -114,13 +114,13 @@ def test_a_long_source_goes_on_below():
     assert [panel[2].count("█") for panel in panels] == [0, 0, 2]
 
 
-def test_plain_marks_where_the_encoding_has_no_blocks():
+def test_ascii_marks_if_encoding_lacks_blocks():
     lines = printed("é 1", "x", [[0.0, 0.5, 1.0]], encoding="ascii")
     assert lines == ["  ? _ 1 ", "x . ++##"]
     assert "é" in printed("é 1", "x", [[0.0, 0.5, 1.0]], encoding="latin-1")[0]
 
 
-def test_colours_only_where_the_console_has_them():
+def test_colors_only_on_color_consoles():
     file = io.StringIO()
     Console(file=file, force_terminal=True, color_system="truecolor", width=80).print(alignment("ab", "x", [[0, 1]]))
     weak, strong = file.getvalue().splitlines()[1].split("· ")
@@ -129,8 +129,8 @@ def test_colours_only_where_the_console_has_them():
     assert "\x1b" not in "".join(printed("ab", "x", [[0, 1]]))
 
 
-def test_what_can_not_be_drawn():
-    with pytest.raises(SizeError, match="weights of 1 × 2 don't fit 2 target and 1 source tokens"):
+def test_invalid_attention_weights_are_errors():
+    with pytest.raises(ShapeError, match="attention weights of shape 1 × 2 don't match 2 target and 1 source tokens"):
         alignment("a", "xy", [[0.5, 0.5]])
     with pytest.raises(InputError, match="empty"):
         alignment("", "x", np.zeros((1, 0)))
@@ -138,5 +138,5 @@ def test_what_can_not_be_drawn():
         alignment("a", "x", [[float("nan")]])
 
 
-def test_all_zero_weights_are_all_weak():
+def test_zero_weights_have_lightest_mark():
     assert columns(printed("ab", "x", [[0.0, 0.0]])[1], 2) == ["·", "·"]

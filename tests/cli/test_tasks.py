@@ -1,43 +1,43 @@
-"""``seqloom tasks``, and what the command line refuses of ``--task``."""
+"""``seqloom tasks``, and invalid uses of ``--task``."""
 
 import json
 
 import pytest
 
 from seqloom.cli import app
-from seqloom.errors import OptionError
+from seqloom.errors import ConfigError
 from seqloom.registry import build, parts
 
 
-def shown(capsys, *arguments: str) -> str:
+def run_cli(capsys, *arguments: str) -> str:
     app(args=list(arguments), standalone_mode=False)
     return capsys.readouterr().out
 
 
-def test_every_task_is_shown_with_a_sample_and_a_command(capsys):
-    out = shown(capsys, "tasks")
+def test_tasks_lists_every_task_with_sample_and_command(capsys):
+    out = run_cli(capsys, "tasks")
     for name in parts("task"):
         source, target = build("task", name).test[0]
         assert f"    {source}  →  {target}\n" in out
         assert f"seqloom train --task {name} --out runs/{name}\n" in out
 
 
-def test_as_json(capsys):
-    listed = json.loads(shown(capsys, "tasks", "--json"))
+def test_tasks_json(capsys):
+    listed = json.loads(run_cli(capsys, "tasks", "--json"))
     assert listed.keys() == parts("task").keys()
     for name, task in listed.items():
         assert [(pair["source"], pair["target"]) for pair in task["sample"]] == build("task", name).test[:3]
-        assert task["metric"] == "exact"
+        assert task["metric"] == "exact_match"
         assert task["options"]["train"]["default"] > 1000
 
 
-OWN = '''
+CUSTOM_TASK = '''
 from seqloom import register
 from seqloom.tasks import Task
 
 @register("task", "doubled")
 class Doubled(Task):
-    """Letters, twice."""
+    """Repeat each letter twice."""
     fields = {"source": "character", "target": {"name": "character", "lowercase": True}}
 
     def pairs(self, part):
@@ -45,30 +45,30 @@ class Doubled(Task):
 '''
 
 
-def test_a_task_of_ones_own(tmp_path, capsys, monkeypatch):
+def test_custom_task_in_imported_file(tmp_path, capsys, monkeypatch):
     from seqloom import registry
 
     monkeypatch.setattr(registry, "_parts", {kind: dict(registry.parts(kind)) for kind in registry.KINDS})
-    (tmp_path / "own.py").write_text(OWN)
-    code = ["--code", str(tmp_path / "own.py")]
-    assert "k  →  kk" in shown(capsys, "tasks", *code)
-    quick = ["--set", "train.updates=2", "--set", "model.size=8"]
-    shown(capsys, "train", "--task", "doubled", "--out", str(tmp_path / "run"), *code, *quick)
-    out = shown(capsys, "evaluate", str(tmp_path / "run"), "--task", "doubled", "--bootstrap", "0", *code)
+    (tmp_path / "custom.py").write_text(CUSTOM_TASK)
+    imports = ["--import", str(tmp_path / "custom.py")]
+    assert "k  →  kk" in run_cli(capsys, "tasks", *imports)
+    quick = ["--set", "train.updates=2", "--set", "model.hidden_size=8"]
+    run_cli(capsys, "train", "--task", "doubled", "--out", str(tmp_path / "run"), *imports, *quick)
+    out = run_cli(capsys, "evaluate", str(tmp_path / "run"), "--task", "doubled", "--bootstrap", "0", *imports)
     assert "2 examples" in out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
-        (["evaluate", "run"], "say what to evaluate on"),
-        (["evaluate", "run", "--task", "copy", "--data", "x.tsv"], "say what to evaluate on"),
-        (["evaluate", "run", "--task", "copy", "--header"], "leave them out with --task"),
-        (["train", "--resume", "run", "--task", "copy"], "goes on with a run as it is"),
-        (["train", "--task", "{", "--out", "run"], "neither a name nor YAML"),
+        (["evaluate", "run"], "give the test data"),
+        (["evaluate", "run", "--task", "copy", "--data", "x.tsv"], "either --data FILE… or --task TASK"),
+        (["evaluate", "run", "--task", "copy", "--header"], "remove them with --task"),
+        (["train", "--resume", "run", "--task", "copy"], "continues a run with its own configuration"),
+        (["train", "--task", "{", "--out", "run"], "give a name, or YAML"),
     ],
 )
-def test_what_makes_no_sense_is_refused(arguments, says):
-    with pytest.raises(OptionError) as raised:
+def test_invalid_arguments_are_errors(arguments, message):
+    with pytest.raises(ConfigError) as raised:
         app(args=arguments, standalone_mode=False)
-    assert says in str(raised.value)
+    assert message in str(raised.value)

@@ -1,4 +1,4 @@
-"""Every combination once, and a batch to run it on."""
+"""Fixtures: a model for every combination of parts, and a batch to run it on."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from seqloom import Batch
 
 @pytest.fixture(scope="session", autouse=True)
 def one_thread():
-    """Tensors this small are only slowed down by more."""
+    """More threads slow down operations on tensors this small."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,4 +1,4 @@
-"""A pairwise covering: few combinations in which every two values that can meet do meet."""
+"""Pairwise covering: a small set of combinations with every pair of values that can occur together."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, product
@@ -9,63 +9,63 @@ Domains = Mapping[str, Sequence[Any]]
 
 
 class Rule(NamedTuple):
-    """What must hold of the values of some factors, and what is said where it does not."""
+    """A condition on the values of some factors, and the message that is expected if it does not hold."""
 
     factors: tuple[str, ...]
     holds: Callable[..., bool]
-    says: str = ""
+    message: str = ""
 
 
-def narrowed(domains: Domains, tables: list[tuple[tuple[str, ...], list[tuple[Any, ...]]]]) -> tuple[Any, Any]:
-    """What is left of every factor's values, and of every rule's table, once each rule has had its say."""
+def propagate(domains: Domains, tables: list[tuple[tuple[str, ...], list[tuple[Any, ...]]]]) -> tuple[Any, Any]:
+    """Constraint propagation: remove values and table rows that no rule allows, until nothing changes."""
     while True:
-        kept = [
+        allowed = [
             (fs, [t for t in rows if all(v in domains[f] for f, v in zip(fs, t, strict=True))]) for fs, rows in tables
         ]
-        left = dict(domains)
-        for fs, rows in kept:
+        narrowed = dict(domains)
+        for fs, rows in allowed:
             for n, f in enumerate(fs):
-                there = {t[n] for t in rows}
-                left[f] = [v for v in left[f] if v in there]
-        if left == domains:
-            return left, kept
-        domains, tables = left, kept
+                possible = {t[n] for t in rows}
+                narrowed[f] = [v for v in narrowed[f] if v in possible]
+        if narrowed == domains:
+            return narrowed, allowed
+        domains, tables = narrowed, allowed
 
 
 def complete(
-    domains: Domains, tables: list[Any], worth: Callable[[Row, str, Any], int] = lambda row, factor, value: 0
+    domains: Domains, tables: list[Any], priority: Callable[[Row, str, Any], int] = lambda row, factor, value: 0
 ) -> Row | None:
-    """One value for every factor, at each the worthiest that still leads somewhere; None where nothing does."""
-    domains, tables = narrowed(domains, tables)
+    """A row that satisfies the rules, with values of high priority tried first; None if there is no such row."""
+    domains, tables = propagate(domains, tables)
     row = {f: values[0] for f, values in domains.items() if len(values) == 1}
     if not all(domains.values()) or len(row) == len(domains):
         return row if all(domains.values()) else None
     factor = next(f for f in domains if f not in row)
-    for value in sorted(domains[factor], key=lambda value: -worth(row, factor, value)):
-        found = complete({**domains, factor: [value]}, tables, worth)
-        if found is not None:
-            return found
+    for value in sorted(domains[factor], key=lambda value: -priority(row, factor, value)):
+        completed = complete({**domains, factor: [value]}, tables, priority)
+        if completed is not None:
+            return completed
     return None
 
 
-def tabled(domains: Domains, rules: Sequence[Rule]) -> list[tuple[tuple[str, ...], list[tuple[Any, ...]]]]:
-    """For every rule, the values that keep it."""
+def allowed_values(domains: Domains, rules: Sequence[Rule]) -> list[tuple[tuple[str, ...], list[tuple[Any, ...]]]]:
+    """For every rule, the tuples of values that satisfy it."""
     return [(r.factors, [t for t in product(*(domains[f] for f in r.factors)) if r.holds(*t)]) for r in rules]
 
 
 def covering(factors: Domains, rules: Sequence[Rule] = ()) -> list[Row]:
-    """Rows that keep the rules, and in which every pair of values occurs that occurs in any such row."""
-    domains, tables = narrowed({f: list(values) for f, values in factors.items()}, tabled(factors, rules))
+    """Rows that satisfy the rules and contain every pair of values that occurs in any such row."""
+    domains, tables = propagate({f: list(values) for f, values in factors.items()}, allowed_values(factors, rules))
     pairs = [((f, v), (g, w)) for f, g in combinations(domains, 2) for v in domains[f] for w in domains[g]]
     missing = dict.fromkeys(map(frozenset, pairs))
     rows: list[Row] = []
 
-    def worth(row: Row, factor: str, value: Any) -> int:
+    def missing_pairs(row: Row, factor: str, value: Any) -> int:
         return sum(frozenset(((factor, value), other)) in missing for other in row.items())
 
     while missing:
         pair = next(iter(missing))
-        row = complete({**domains, **{f: [v] for f, v in pair}}, tables, worth)
+        row = complete({**domains, **{f: [v] for f, v in pair}}, tables, missing_pairs)
         missing.pop(pair)
         if row is not None:
             rows.append(row)

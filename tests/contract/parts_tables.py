@@ -1,24 +1,24 @@
-"""Every way to put a model together, as factors and rules; the names come from the registries themselves.
+"""All ways to combine parts to a model, as factors and rules; the names of the parts come from the registry.
 
-A factor that does not apply has the value ``-``: there is no score where nothing attends.
+A factor that does not apply has the value ``-``, such as the score of a decoder without attention.
 """
 
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
 from seqloom import build_model, parts
-from seqloom.errors import SizeError
-from seqloom.models.decoders.wiring import Context, Into
+from seqloom.errors import ShapeError
+from seqloom.models.decoders.wiring import Context, ContextInput
 from seqloom.models.encoders.recurrent import RecurrentEncoder
-from seqloom.nn.transformer import FeedForwardActivation, Norm
-from seqloom.registry import find
+from seqloom.nn.transformer import FeedForwardActivation, NormPlacement
+from seqloom.registry import get_class
 from tests.contract.covering import Row, Rule, covering
 from tests.variants import variants
 
 V = 7
 SIZE = 4
 OTHER = 6
-"""The size of the encoder's values where it is not the decoder's."""
+"""The size of the encoder's values, if it differs from the decoder's hidden size."""
 
 ATTENDS = ("previous", "current", "past")
 YES_NO = (False, True)
@@ -30,61 +30,59 @@ def names(kind: str) -> tuple[str, ...]:
 
 def needs_one_size(score: str) -> bool:
     try:
-        find("score", score)(2, 3)
-    except SizeError:
+        get_class("score", score)(2, 3)
+    except ShapeError:
         return True
     return False
 
 
-def feature_size(readout: str, context: str, width: int, embedding: int) -> int:
-    size = 0 if context == "none" else SIZE if context == "past" else width
-    return find("readout", readout)(embedding, SIZE, size).output_size
+def feature_size(readout: str, context: str, encoder_size: int, embedding: int) -> int:
+    size = 0 if context == "none" else SIZE if context == "past" else encoder_size
+    return get_class("readout", readout)(embedding, SIZE, size).output_size
 
 
-def same_state(bridge: str, encoder_cell: str, cell: str) -> bool:
-    if bridge != "state" or encoder_cell == "-":
-        return True
-    return encoder_cell == cell
+def same_cell(bridge: str, encoder_cell: str, cell: str) -> bool:
+    return bridge != "copy" or encoder_cell in ("-", cell)
 
 
 def reads_context(readout: str) -> bool:
-    return find("readout", readout).uses_context
+    return get_class("readout", readout).uses_context
 
 
 def reads_state(readout: str) -> bool:
-    return find("readout", readout).uses_state
+    return get_class("readout", readout).uses_state
 
 
-def hands_on(bridge: str) -> frozenset[str]:
-    """What of the source a bridge brings to the decoder's first state."""
-    return find("bridge", bridge).reads
+def bridge_reads(bridge: str) -> frozenset[str]:
+    """The memory entries that a bridge reads to set the decoder's initial state."""
+    return get_class("bridge", bridge).reads
 
 
-def hard(normaliser: str) -> bool:
-    return normaliser != "-" and not find("normaliser", normaliser).differentiable
+def is_hard(normalizer: str) -> bool:
+    return normalizer != "-" and not get_class("normalizer", normalizer).differentiable
 
 
-def static(score: str) -> bool:
-    return score != "-" and find("score", score).static
+def is_position_only(score: str) -> bool:
+    return score != "-" and get_class("score", score).position_only
 
 
-def carries(kind: str, name: str) -> bool:
-    return name != "-" and find(kind, name).carries
+def stateful(kind: str, name: str) -> bool:
+    return name != "-" and get_class(kind, name).stateful
 
 
 DECODER: dict[str, tuple[Any, ...]] = {
     "context": get_args(Context),
-    "into": ("-", *get_args(Into)),
+    "context_input": ("-", *get_args(ContextInput)),
     "layers": (1, 2),
     "readout": names("readout"),
     "score": ("-", *names("score")),
-    "normaliser": ("-", *names("normaliser")),
-    "keys": ("-", "given", "linear", "tanh"),
+    "normalizer": ("-", *names("normalizer")),
+    "keys": ("-", "identity", "linear", "tanh"),
     "cell": names("cell"),
-    "feeding": YES_NO,
-    "current": YES_NO,
-    "initial": ("zero", "learned"),
-    "tied": YES_NO,
+    "input_feeding": YES_NO,
+    "include_current": YES_NO,
+    "initial_state": ("zero", "learned"),
+    "tie_output_embeddings": YES_NO,
 }
 
 ENCODER: dict[str, tuple[Any, ...]] = {
@@ -93,104 +91,128 @@ ENCODER: dict[str, tuple[Any, ...]] = {
     "encoder_cell": ("-", *names("cell")),
     "directions": ("-", "one", "both"),
     "summary": ("-", *get_args(get_type_hints(RecurrentEncoder.__init__)["summary"])),
-    "width": (SIZE, OTHER),
+    "encoder_size": (SIZE, OTHER),
     "reverse": YES_NO,
 }
 
-# What is refused when a model is made, and a word of the error that says so.
+# What is refused when a model is built, and a part of the error message.
 WIRING_REFUSED = [
-    Rule(("into", "context"), lambda i, c: i != "cell" or c in ("summary", "previous"), "into='cell' needs"),
-    Rule(("into", "context"), lambda i, c: i != "above" or c not in ("none", "previous"), "into='above' passes"),
-    Rule(("into", "layers"), lambda i, n: i != "above" or n > 1, "into='above' passes"),
-    Rule(("context", "into"), lambda c, i: c != "previous" or i == "cell", "set into='cell'"),
+    Rule(
+        ("context_input", "context"),
+        lambda i, c: i != "first_layer" or c in ("summary", "previous"),
+        "context_input='first_layer' needs",
+    ),
+    Rule(
+        ("context_input", "context"),
+        lambda i, c: i != "second_layer" or c not in ("none", "previous"),
+        "context_input='second_layer' needs",
+    ),
+    Rule(
+        ("context_input", "layers"),
+        lambda i, n: i != "second_layer" or n > 1,
+        "context_input='second_layer' needs",
+    ),
+    Rule(
+        ("context", "context_input"),
+        lambda c, i: c != "previous" or i == "first_layer",
+        "set context_input='first_layer'",
+    ),
     Rule(("readout", "context"), lambda r, c: c != "none" or not reads_context(r), "reads a context"),
     Rule(
-        ("readout", "context", "into"),
+        ("readout", "context", "context_input"),
         lambda r, c, i: c == "none" or i != "-" or reads_context(r),
-        "nothing reads the context",
+        "the context is unused",
     ),
-    Rule(("current", "context"), lambda x, c: not x or c == "past", "include_current"),
-    Rule(("score", "context"), lambda s, c: s == "-" or c in ATTENDS, "does not attend"),
+    Rule(("include_current", "context"), lambda x, c: not x or c == "past", "include_current"),
+    Rule(("score", "context"), lambda s, c: s == "-" or c in ATTENDS, "attention has no effect"),
     Rule(
-        ("normaliser", "score"),
-        lambda n, s: "-" in (n, s) or s in (find("normaliser", n).scores or (s,)),
-        "works with the score",
+        ("normalizer", "score"),
+        lambda n, s: "-" in (n, s) or s in (get_class("normalizer", n).compatible_scores or (s,)),
+        "supports only score",
     ),
-    Rule(("score", "keys"), lambda s, k: not static(s) or k in ("-", "given"), "reads no key or query"),
+    Rule(
+        ("score", "keys"),
+        lambda s, k: not is_position_only(s) or k in ("-", "identity"),
+        "does not read keys or queries",
+    ),
     *(
-        Rule((kind, "context"), lambda part, c, kind=kind: c != "past" or not carries(kind, part), "keeps a past")
-        for kind in ("score", "normaliser")
-        if any(carries(kind, part) for part in names(kind))
+        Rule((kind, "context"), lambda part, c, kind=kind: c != "past" or not stateful(kind, part), "keeps a state")
+        for kind in ("score", "normalizer")
+        if any(stateful(kind, part) for part in names(kind))
     ),
 ]
 SOURCE_REFUSED = [
     Rule(
-        ("score", "width", "keys", "context"),
-        lambda s, w, k, c: s == "-" or c == "past" or w == SIZE or k != "given" or not needs_one_size(s),
+        ("score", "encoder_size", "keys", "context"),
+        lambda s, n, k, c: s == "-" or c == "past" or n == SIZE or k != "identity" or not needs_one_size(s),
         "project both to one size",
     ),
-    Rule(("bridge", "encoder"), lambda b, e: b != "state" or e == "recurrent", "bridge 'state' hands"),
-    Rule(("bridge", "width"), lambda b, w: b != "state" or w == SIZE, "bridge 'state' hands"),
-    Rule(("bridge", "encoder_cell", "cell"), same_state, "bridge 'state' hands"),
+    Rule(("bridge", "encoder"), lambda b, e: b != "copy" or e == "recurrent", "bridge 'copy' copies"),
+    Rule(("bridge", "encoder_size"), lambda b, n: b != "copy" or n == SIZE, "bridge 'copy' copies"),
+    Rule(("bridge", "encoder_cell", "cell"), same_cell, "bridge 'copy' copies"),
     Rule(("summary", "directions"), lambda s, d: s != "backward" or d == "both", "bidirectional"),
     Rule(
         ("summary", "bridge", "context"),
-        lambda s, b, c: s in ("-", "final") or "summary" in hands_on(b) or c == "summary",
-        "nothing reads a summary",
+        lambda s, b, c: s in ("-", "final") or "summary" in bridge_reads(b) or c == "summary",
+        "has no effect, because neither",
     ),
     Rule(
-        ("tied", "readout", "context", "width"),
-        lambda t, r, c, w: not t or feature_size(r, c, w, SIZE) == SIZE,
-        "tied embeddings",
+        ("tie_output_embeddings", "readout", "context", "encoder_size"),
+        lambda t, r, c, n: not t or feature_size(r, c, n, SIZE) == SIZE,
+        "tie_output_embeddings needs",
     ),
 ]
 NO_SOURCE_REFUSED = [
     Rule(("context",), lambda c: c in ("none", "past"), "a language model has none"),
     Rule(
-        ("tied", "readout", "context"),
+        ("tie_output_embeddings", "readout", "context"),
         lambda t, r, c: not t or feature_size(r, c, 0, SIZE) == SIZE,
-        "tied embeddings",
+        "tie_output_embeddings needs",
     ),
 ]
 
-# What leaves parameters that nothing reads: refused, or named by the model as inert.
+# What leaves parameters unused: refused, or listed by the model in ``parameters_without_grad``.
 UNREAD = [
     Rule(
-        ("readout", "context", "into"),
+        ("readout", "context", "context_input"),
         lambda r, c, i: reads_state(r) or c != "summary",
-        "features that are the summary alone: the decoder's cells are for nothing",
+        "the features are the summary alone: the decoder's cells are unused",
     ),
     Rule(
-        ("readout", "into"),
-        lambda r, i: reads_state(r) or i != "above",
-        "features that are what the first layer sees: the layers above are for nothing",
+        ("readout", "context_input"),
+        lambda r, i: reads_state(r) or i != "second_layer",
+        "the features are the first layer's context: the layers above are unused",
     ),
     Rule(
-        ("readout", "context", "score", "normaliser"),
-        lambda r, c, s, n: reads_state(r) or c not in ("previous", "current") or not (hard(n) or static(s)),
-        "features that are a context whose weights don't depend on the state, so neither do they",
+        ("readout", "context", "score", "normalizer"),
+        lambda r, c, s, n: (
+            reads_state(r) or c not in ("previous", "current") or not (is_hard(n) or is_position_only(s))
+        ),
+        "the features are a context whose attention weights don't depend on the state",
     ),
 ]
 SOURCE_UNREAD = [
     Rule(
         ("bridge", "context"),
-        lambda b, c: bool(hands_on(b)) or c not in ("none", "past"),
-        "a source that the decoder never hears of",
+        lambda b, c: bool(bridge_reads(b)) or c not in ("none", "past"),
+        "the decoder does not read the source",
     ),
     Rule(
-        ("bridge", "initial"), lambda b, i: not hands_on(b) or i == "zero", "a learned state that the bridge replaces"
+        ("bridge", "initial_state"),
+        lambda b, i: not bridge_reads(b) or i == "zero",
+        "the bridge replaces a learned initial state",
     ),
     Rule(
         ("summary", "bridge", "context"),
-        lambda s, b, c: s != "backward" or "final" in hands_on(b) or c in ("previous", "current"),
-        "of two directions, one that nothing reads",
+        lambda s, b, c: s != "backward" or "final" in bridge_reads(b) or c in ("previous", "current"),
+        "the forward direction is unused",
     ),
 ]
 
-# What does not apply is "-".
+# Factors that do not apply are "-".
 DECODER_APPLIES = [
     Rule(("score", "context"), lambda s, c: s != "-" or c not in ATTENDS),
-    Rule(("score", "normaliser"), lambda s, n: (s == "-") == (n == "-")),
+    Rule(("score", "normalizer"), lambda s, n: (s == "-") == (n == "-")),
     Rule(("score", "keys"), lambda s, k: (s == "-") == (k == "-")),
 ]
 ENCODER_APPLIES = [
@@ -205,45 +227,49 @@ def recurrent_decoder(row: Row) -> dict[str, Any]:
         "cell": {"name": row["cell"], **row.get("cell options", {})},
         "layers": row["layers"],
         "context": row["context"],
-        "into": None if row["into"] == "-" else row["into"],
+        "context_input": None if row["context_input"] == "-" else row["context_input"],
         "readout": row["readout"],
-        "input_feeding": row["feeding"],
-        "include_current": row["current"],
-        "initial": row["initial"],
+        "input_feeding": row["input_feeding"],
+        "include_current": row["include_current"],
+        "initial_state": row["initial_state"],
     }
     if row["score"] != "-":
         decoder["attention"] = {
             "score": {"name": row["score"], **row.get("score options", {})},
-            "normaliser": {"name": row["normaliser"], **row.get("normaliser options", {})},
+            "normalizer": {"name": row["normalizer"], **row.get("normalizer options", {})},
         }
         if row["keys"] in ("linear", "tanh"):
-            decoder["attention"] |= {"key_layers": 1, "query_layers": 1, "size": 3}
+            decoder["attention"] |= {"key_layers": 1, "query_layers": 1, "hidden_size": 3}
         if row["keys"] == "tanh":
             decoder["attention"] |= {"key_activation": "tanh", "query_activation": "tanh"}
     return decoder
 
 
 def output(row: Row) -> dict[str, Any]:
-    return {"name": "tokens", "tied": row["tied"], "size": SIZE if row["tied"] else 3}
+    return {
+        "name": "tokens",
+        "tie_output_embeddings": row["tie_output_embeddings"],
+        "embedding_size": SIZE if row["tie_output_embeddings"] else 3,
+    }
 
 
 def recurrent_model(row: Row) -> dict[str, Any]:
-    encoder: dict[str, Any] = {"name": row["encoder"], "size": row["width"]}
+    encoder: dict[str, Any] = {"name": row["encoder"], "hidden_size": row["encoder_size"]}
     if row["encoder"] == "recurrent":
         both = row["directions"] == "both"
         encoder |= {
             "cell": {"name": row["encoder_cell"], **row.get("encoder_cell options", {})},
-            "size": row["width"] // 2 if both else row["width"],
+            "hidden_size": row["encoder_size"] // 2 if both else row["encoder_size"],
             "bidirectional": both,
             "summary": row["summary"],
             "layers": row["layers"],
-            "initial": "learned" if row["reverse"] else "zero",
+            "initial_state": "learned" if row["reverse"] else "zero",
         }
     elif row["encoder"] == "transformer":
         encoder |= {"layers": 1, "heads": 2}
     return {
-        "model": "encoder_decoder",
-        "source": {"name": "tokens", "size": 3, "reverse": row["reverse"]},
+        "type": "encoder_decoder",
+        "source_embedder": {"name": "tokens", "embedding_size": 3, "reverse": row["reverse"]},
         "encoder": encoder,
         "bridge": row["bridge"],
         "decoder": recurrent_decoder(row),
@@ -252,31 +278,31 @@ def recurrent_model(row: Row) -> dict[str, Any]:
 
 
 def recurrent_language_model(row: Row) -> dict[str, Any]:
-    return {"model": "language_model", "decoder": recurrent_decoder(row), "output": output(row)}
+    return {"type": "language_model", "decoder": recurrent_decoder(row), "output": output(row)}
 
 
 STACK: dict[str, tuple[Any, ...]] = {
-    "norm": get_args(Norm),
-    "positions": names("positions"),
+    "layer_norm": get_args(NormPlacement),
+    "positional_encoding": names("positional_encoding"),
     "activation": get_args(FeedForwardActivation),
-    "tied": YES_NO,
+    "tie_output_embeddings": YES_NO,
     "layers": (1, 2),
 }
 
 
 def transformer_stack(row: Row) -> dict[str, Any]:
-    chosen = {option: row[option] for option in ("norm", "positions", "activation", "layers")}
-    return {"name": "transformer", "size": SIZE, "heads": 2, "feed_forward": 5, **chosen}
+    chosen = {option: row[option] for option in ("layer_norm", "positional_encoding", "activation", "layers")}
+    return {"name": "transformer", "hidden_size": SIZE, "heads": 2, "ff_size": 5, **chosen}
 
 
 def transformer_model(row: Row) -> dict[str, Any]:
     if row["encoder"] == "transformer":
-        encoder = {**transformer_stack(row), "size": row["width"]}
+        encoder = {**transformer_stack(row), "hidden_size": row["encoder_size"]}
     else:
-        encoder = {"name": row["encoder"], "size": row["width"]}
+        encoder = {"name": row["encoder"], "hidden_size": row["encoder_size"]}
     return {
-        "model": "encoder_decoder",
-        "source": {"name": "tokens", "size": 3, "reverse": row["reverse"]},
+        "type": "encoder_decoder",
+        "source_embedder": {"name": "tokens", "embedding_size": 3, "reverse": row["reverse"]},
         "encoder": encoder,
         "bridge": row["bridge"],
         "decoder": transformer_stack(row),
@@ -285,14 +311,14 @@ def transformer_model(row: Row) -> dict[str, Any]:
 
 
 def transformer_language_model(row: Row) -> dict[str, Any]:
-    return {"model": "language_model", "decoder": transformer_stack(row), "output": output(row)}
+    return {"type": "language_model", "decoder": transformer_stack(row), "output": output(row)}
 
 
-NO_STATE = [Rule(("bridge",), lambda b: not hands_on(b), "use bridge 'none'")]
+NO_STATE = [Rule(("bridge",), lambda b: not bridge_reads(b), "use bridge 'none'")]
 
 
 class Family:
-    """One kind of model: its factors, what is refused, what leaves something unread, what does not apply."""
+    """A kind of model: its factors, and rules for what is refused, what leaves parts unused and what applies."""
 
     def __init__(self, describe, factors, refused=(), unread=(), applies=()) -> None:
         self.describe = describe
@@ -306,15 +332,15 @@ class Family:
         return [*self.refused, *self.unread, *self.applies]
 
     def build(self, row: Row):
-        return build_model(self.describe(row), sizes={"source": V, "target": V}, size=SIZE)
+        return build_model(self.describe(row), sizes={"source": V, "target": V}, hidden_size=SIZE)
 
     @cache  # noqa: B019
     def rows(self) -> list[Row]:
-        """The covering, with the options of every part dealt out over the rows that have it."""
+        """The covering, with the options of every part distributed over the rows that have it."""
         rows = covering(self.factors, self.rules)
         seen: dict[tuple[str, str], int] = {}
         for row in rows:
-            for factor in ("cell", "encoder_cell", "score", "normaliser"):
+            for factor in ("cell", "encoder_cell", "score", "normalizer"):
                 if row.get(factor, "-") != "-":
                     choices = variants(factor.removeprefix("encoder_"), row[factor])
                     n = seen[factor, row[factor]] = seen.get((factor, row[factor]), -1) + 1
@@ -335,7 +361,7 @@ FAMILIES = {
     ),
     "transformer": Family(
         transformer_model,
-        STACK | {key: ENCODER[key] for key in ("encoder", "bridge", "width", "reverse")},
+        STACK | {key: ENCODER[key] for key in ("encoder", "bridge", "encoder_size", "reverse")},
         NO_STATE,
     ),
     "transformer-lm": Family(transformer_language_model, STACK),

@@ -1,4 +1,4 @@
-"""What the contract tests share: every combination with weights drawn at random, and ways to run it."""
+"""Shared by the contract tests: every combination of parts with random weights, and functions to run it."""
 
 from functools import cache
 
@@ -8,15 +8,23 @@ from torch.testing import assert_close
 from seqloom import Batch
 from seqloom.batch import shift
 from seqloom.nn.memory import DecoderOutput, DecoderState
-from seqloom.registry import find
+from seqloom.registry import get_class
 from tests.contract.parts_tables import FAMILIES, V, label
 
 LENGTHS = ((4, 3), (2, 5), (5, 1))
-"""Of source and target (without END) of every sentence."""
+"""The lengths of source and target (without EOS) of every sentence."""
 
 
-def randomised(model, seed: int):
-    """Every parameter drawn anew, also those that start as zeros: a zero hides mistakes."""
+SMALL = {
+    "luong": {"encoder.layers": 2, "decoder.layers": 2},
+    "transformer": {f"{part}.{option}": 2 for part in ("encoder", "decoder") for option in ("layers", "heads")},
+    "attention-lm": {},
+}
+"""Overrides that make presets small enough for tests."""
+
+
+def randomized(model, seed: int):
+    """Set all parameters to random values, also those that are initialized with zeros, which would hide mistakes."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -31,7 +39,9 @@ def rows_of(generator: torch.Generator, lengths) -> list[list[int]]:
 def make_batch(model, seed: int = 0, lengths=LENGTHS) -> Batch:
     generator = torch.Generator().manual_seed(seed)
     sources, targets = zip(*lengths, strict=True)
-    return Batch.of(rows_of(generator, targets), rows_of(generator, sources) if hasattr(model, "encoder") else None)
+    return Batch.from_lists(
+        rows_of(generator, targets), rows_of(generator, sources) if hasattr(model, "encoder") else None
+    )
 
 
 class Combination:
@@ -43,8 +53,8 @@ class Combination:
         self.id = f"{family}-{label(self.row)}"
 
     def build(self, seed: int = 0):
-        """A fresh model in float64, as in use."""
-        return randomised(self.family.build(self.row).double().eval(), seed)
+        """A new model in float64 and evaluation mode."""
+        return randomized(self.family.build(self.row).double().eval(), seed)
 
     @property
     def attends(self) -> bool:
@@ -52,14 +62,14 @@ class Combination:
 
     @property
     def complete(self) -> bool:
-        """Whether its weights of attention, if any, add up to 1."""
-        normaliser = self.row.get("normaliser", "-")
-        return normaliser == "-" or find("normaliser", normaliser).complete
+        """Whether its attention weights, if any, sum to 1."""
+        normalizer = self.row.get("normalizer", "-")
+        return normalizer == "-" or get_class("normalizer", normalizer).sums_to_one
 
 
 @cache
 def every_combination() -> list[Combination]:
-    """Of all that is registered by now: parts from outside come before the first test is collected."""
+    """All combinations of the parts that are registered by now, which includes parts from outside the package."""
     return [Combination(family, n) for family in FAMILIES for n in range(len(FAMILIES[family].rows()))]
 
 
@@ -82,30 +92,30 @@ def stepped(model, inputs, memory, state: DecoderState | None = None) -> list[De
     return steps
 
 
-def inert(model) -> dict[str, str]:
-    """What the modules of a model name as getting no gradient: full prefixes, with the reasons."""
+def parameters_without_grad(model) -> dict[str, str]:
+    """The parameters that a model's modules list as getting no gradient: full prefixes, with the reasons."""
     return {
         f"{path}.{prefix}" if path else prefix: reason
         for path, module in model.named_modules()
-        if hasattr(module, "inert")
-        for prefix, reason in module.inert().items()
+        if hasattr(module, "parameters_without_grad")
+        for prefix, reason in module.parameters_without_grad().items()
     }
 
 
-def even_where_nothing(name: str, weights: torch.Tensor) -> torch.Tensor:
-    """A probe that makes a look-up which found nothing see everything; queries drawn at random equal no key."""
+def uniform_if_no_match(name: str, weights: torch.Tensor) -> torch.Tensor:
+    """A probe that makes attention without a match uniform: random queries never equal a key."""
     if "attention" not in name or weights.any():
         return weights
     return torch.full_like(weights, 0.5)
 
 
 def gradients(model, batches, **loss_options) -> dict[str, torch.Tensor]:
-    """By name, the sum of the gradients' sizes over the batches."""
-    found = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
+    """The absolute gradients, summed over the batches, by parameter name."""
+    sums = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
     for batch in batches:
         total = model.loss(batch, **loss_options).total
         given = torch.autograd.grad(total, list(model.parameters()), allow_unused=True)
-        for sizes, gradient in zip(found.values(), given, strict=True):
+        for sum_, gradient in zip(sums.values(), given, strict=True):
             if gradient is not None:
-                sizes += gradient.abs()
-    return found
+                sum_ += gradient.abs()
+    return sums

@@ -1,4 +1,4 @@
-"""What every registered embedder must do, on ids or on vectors, whichever it takes."""
+"""The contract of every registered embedder, tested with ids or vectors, whichever it accepts."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ import torch
 from seqloom import Batch, build_model
 from seqloom.batch import Padded
 from seqloom.registry import build
-from tests.contract.runs import randomised, same, stepped, teacher_forced
+from tests.contract.runs import SMALL, randomized, same, stepped, teacher_forced
 from tests.variants import every, label
 
 SIZE, LENGTHS = 7, (5, 3, 1)
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.parametrize("spec", every("embedder"), ids=label)
 
 
 def inputs() -> list[Padded]:
-    """What an embedder may take: ids, or vectors."""
+    """The inputs that an embedder may accept: ids, or vectors."""
     generator = torch.Generator().manual_seed(1)
     mask = torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
     ids = torch.randint(3, SIZE, mask.shape, generator=generator).masked_fill(~mask, 0)
@@ -24,7 +24,7 @@ def inputs() -> list[Padded]:
 
 @pytest.fixture
 def embedder(spec):
-    return randomised(build("embedder", {"size": 4, **spec}, SIZE).double().eval(), 1)
+    return randomized(build("embedder", {"embedding_size": 4, **spec}, SIZE).double().eval(), 1)
 
 
 @pytest.fixture
@@ -35,20 +35,20 @@ def given(embedder) -> Padded:
         except RuntimeError:
             continue
         return padded
-    raise AssertionError("it takes neither ids nor vectors")
+    raise AssertionError("the embedder accepts neither ids nor vectors")
 
 
-def test_padded_goes_in_and_padded_comes_out(embedder, given):
+def test_output_is_padded_and_differentiable(embedder, given):
     embedded = embedder(given)
     assert isinstance(embedded, Padded)
     assert embedded.values.shape == (*embedded.mask.shape, embedder.output_size)
-    Batch({"source": embedded})  # which checks that every row has a real step, and padding at its end
+    Batch({"source": embedded})  # checks that no row is empty, and that padding is at the end
     gradients = torch.autograd.grad(embedded.values[embedded.mask].sum(), list(embedder.parameters()))
     assert all(gradient.any() for gradient in gradients)
 
 
 @torch.no_grad()
-def test_padding_never_changes_a_result(embedder, given):
+def test_output_does_not_depend_on_padding(embedder, given):
     together = embedder(given)
     noise = given.values.clone()
     noise[~given.mask] = noise[0, 0].clone()
@@ -62,23 +62,24 @@ def test_padding_never_changes_a_result(embedder, given):
 
 
 @torch.no_grad()
-def test_it_leaves_what_it_is_given_as_it_was(embedder, given):
+def test_input_is_not_modified(embedder, given):
     before = given.values.clone()
     embedder(given)
     assert torch.equal(given.values, before)
 
 
-@pytest.mark.parametrize("place", ["source", "memory", "target"])
+@pytest.mark.parametrize("joins", ["source", "memory", "target"])
 @pytest.mark.parametrize("preset", ["luong", "transformer"])
 @torch.no_grad()
-def test_a_model_reads_it_step_by_step_as_at_once(spec, given, preset, place):
-    described = {"source": {"size": 4, **spec}}
+def test_step_matches_forward_in_a_model(spec, given, preset, joins):
+    overrides = {"source_embedder": {"embedding_size": 4, **spec}}
     fields = {"source": given}
-    if place != "source":
-        described = {"inputs": {"more": {"embedder": {"size": 4, **spec}, "joins": place}}}
-        fields = {"source": Batch.of(None, [[3, 4], [5], [6, 3]]).source, "more": given}
+    if joins != "source":
+        overrides = {"inputs": {"more": {"embedder": {"embedding_size": 4, **spec}, "joins": joins}}}
+        fields = {"source": Batch.from_lists(None, [[3, 4], [5], [6, 3]]).source, "more": given}
     sizes = {"source": SIZE, "target": SIZE, "more": SIZE}
-    model = randomised(build_model(preset, sizes=sizes, size=4, settings=described).double().eval(), 2)
-    batch = Batch({**Batch.of([[3, 4], [5, 6, 3], []]).fields, **fields})
+    overrides |= SMALL[preset]
+    model = randomized(build_model(preset, sizes=sizes, hidden_size=4, overrides=overrides).double().eval(), 2)
+    batch = Batch({**Batch.from_lists([[3, 4], [5, 6, 3], []]).fields, **fields})
     decoded, fed, memory = teacher_forced(model, batch)
     same(torch.stack([step.features for step in stepped(model, fed, memory)], 1), decoded.features)

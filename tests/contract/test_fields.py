@@ -1,4 +1,4 @@
-"""What every registered field must do, on values of whichever kind it takes."""
+"""The contract of every registered field, tested with values of a type that it accepts."""
 
 import copy
 
@@ -15,13 +15,13 @@ VALUES = (
     [[3, 1, 2], [7], [5, 4]],
     [[[0.5, -1.0], [0.25, 2.0]], [[1.5, 0.0]], [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]],
 )
-"""Texts, whole numbers, vectors; a field takes one of them."""
+"""Texts, integers, vectors; a field accepts one of them."""
 pytestmark = pytest.mark.parametrize("spec", every("field"), ids=label)
 
 
 @pytest.fixture
 def fitted(spec):
-    """A field with values that it takes, and the examples that they stand in."""
+    """A fitted field, values that it accepts, and examples with these values."""
     for values in VALUES:
         field = build("field", {**spec, **({"tokenizer": "character"} if spec["name"] == "text" else {})})
         examples = [{"source": value, "target": value} for value in values]
@@ -31,16 +31,16 @@ def fitted(spec):
         except Exception:
             continue
         return field, values, examples
-    raise AssertionError("it takes neither texts nor numbers nor vectors")
+    raise AssertionError("the field accepts neither texts nor numbers nor vectors")
 
 
-def test_values_come_back(fitted):
+def test_decode_inverts_encode(fitted):
     field, values, examples = fitted
     rows = field.encode(values, examples)
     assert [field.decode(row, example) for row, example in zip(rows, examples, strict=True)] == values
 
 
-def test_rows_have_the_type_and_the_shape_that_are_said(fitted):
+def test_encoded_rows_have_the_declared_dtype_and_shape(fitted):
     field, values, examples = fitted
     for row in field.encode(values, examples):
         assert row.dtype == field.dtype
@@ -54,14 +54,14 @@ def test_rows_have_the_type_and_the_shape_that_are_said(fitted):
         assert max(row.max() for row in field.encode(values, examples)) < field.size
 
 
-def test_a_value_alone_is_encoded_as_among_others(fitted):
+def test_encoding_of_a_value_does_not_depend_on_other_values(fitted):
     field, values, examples = fitted
     together = field.encode(values, examples)
     for value, example, row in zip(values, examples, together, strict=True):
         np.testing.assert_array_equal(field.encode([value], [example])[0], row)
 
 
-def test_rows_go_through_a_corpus_and_a_batch(fitted, tmp_path):
+def test_rows_survive_a_corpus_and_a_batch(fitted, tmp_path):
     field, values, examples = fitted
     rows = field.encode(values, examples)
     with CorpusWriter(tmp_path / "x.arrow", {"target": (field.dtype, field.shape)}) as writer:
@@ -74,7 +74,7 @@ def test_rows_go_through_a_corpus_and_a_batch(fitted, tmp_path):
     np.testing.assert_array_equal(pad(rows).values.numpy(), padded.values.numpy())
 
 
-def test_it_names_metrics(fitted):
+def test_field_has_default_metrics(fitted):
     field, values, _ = fitted
     assert field.metrics(values)
     assert all(isinstance(name, str) for name in field.metrics(values))

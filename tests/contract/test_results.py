@@ -1,4 +1,4 @@
-"""What every combination must do alike: step by step or at once, alone or among others, here or there."""
+"""Results of every combination: the same step by step or at once, alone or in a batch, on any thread or device."""
 
 import io
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ from tests.contract.runs import LENGTHS, make_batch, same, stepped, teacher_forc
 
 
 def alone(batch: Batch, row: int) -> Batch:
-    """One example of a batch, without its padding."""
+    """One example of a batch, without padding."""
     return Batch(
         {
             name: Padded(values[row, mask[row]][None], mask[row, mask[row]][None])
@@ -32,9 +32,9 @@ def same_step(actual: DecoderOutput, expected: DecoderOutput, rows=slice(None)) 
         same(tensor, expected.state[name][rows])
 
 
-@pytest.mark.parametrize("learning", [False, True])  # in use, contexts are folded into what reads them
-def test_steps_are_forward(model, batch, learning):
-    with torch.set_grad_enabled(learning):
+@pytest.mark.parametrize("with_grad", [False, True])  # without gradients, weights are folded into the values
+def test_step_matches_forward(model, batch, with_grad):
+    with torch.set_grad_enabled(with_grad):
         decoded, inputs, memory = teacher_forced(model, batch)
         steps = stepped(model, inputs, memory)
     same(torch.stack([step.features for step in steps], 1), decoded.features)
@@ -42,13 +42,13 @@ def test_steps_are_forward(model, batch, learning):
     if decoded.attention is None:
         return
     for t, step in enumerate(steps):
-        wide = step.attention.shape[1]  # on a past, it grows
-        same(step.attention, decoded.attention[:, t, :wide])
-        assert not decoded.attention[:, t, wide:].any()
+        width = step.attention.shape[1]  # attention over the past grows
+        same(step.attention, decoded.attention[:, t, :width])
+        assert not decoded.attention[:, t, width:].any()
 
 
-def test_gradients_of_steps_are_those_of_forward(model, batch):
-    """A whole target has gradients of its own making; those of single steps are PyTorch's."""
+def test_gradients_of_steps_match_forward(model, batch):
+    """``forward`` uses custom gradients, single steps those of PyTorch."""
     parameters = list(model.parameters())
 
     def gradients(features):
@@ -66,7 +66,7 @@ def test_gradients_of_steps_are_those_of_forward(model, batch):
 
 
 @torch.no_grad()
-def test_weights_are_a_choice_among_what_is_real(combination, model, batch):
+def test_attention_weights_are_a_distribution_over_valid_positions(combination, model, batch):
     decoded, _, memory = teacher_forced(model, batch)
     source = "encoder" in combination.row
     past = combination.row.get("context") == "past"
@@ -80,7 +80,7 @@ def test_weights_are_a_choice_among_what_is_real(combination, model, batch):
         assert (sums <= 1 + 1e-9).all()
         return
     if past:
-        first = 0.0 if not combination.row["current"] else 1.0
+        first = 0.0 if not combination.row["include_current"] else 1.0
         same(sums, torch.ones_like(sums).index_fill(1, torch.tensor(0), first))
         same(decoded.attention.triu(1 if first else 0), torch.zeros_like(decoded.attention))
         return
@@ -88,28 +88,28 @@ def test_weights_are_a_choice_among_what_is_real(combination, model, batch):
     assert not decoded.attention[~memory.mask[:, None].expand(-1, T, -1)].any()
 
 
-def test_an_example_alone_is_what_it_is_in_a_batch(model, batch):
+def test_results_do_not_depend_on_other_examples_of_the_batch(model, batch):
     parameters = list(model.parameters())
 
-    def judged(one: Batch):
-        loss = model.loss(one)
+    def loss_and_gradients(some: Batch):
+        loss = model.loss(some)
         given = torch.autograd.grad(loss.total, parameters, allow_unused=True)
         return loss, [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, given, strict=True)]
 
-    together, gradients = judged(batch)
+    together, gradients = loss_and_gradients(batch)
     decoded, _, _ = teacher_forced(model, batch)
     losses, sums = [], [torch.zeros_like(p) for p in parameters]
     for row in range(len(batch.target.values)):
-        one = alone(batch, row)
-        loss, gradient = judged(one)
+        example = alone(batch, row)
+        loss, gradient = loss_and_gradients(example)
         losses.append(loss)
         sums = [s + g for s, g in zip(sums, gradient, strict=True)]
-        own, _, _ = teacher_forced(model, one)
-        T = one.target.mask.shape[1]
-        same(own.features[0], decoded.features[row, :T])
-        if own.attention is not None:
-            S = own.attention.shape[-1]
-            same(own.attention[0], decoded.attention[row, :T, :S])
+        single, _, _ = teacher_forced(model, example)
+        T = example.target.mask.shape[1]
+        same(single.features[0], decoded.features[row, :T])
+        if single.attention is not None:
+            S = single.attention.shape[-1]
+            same(single.attention[0], decoded.attention[row, :T, :S])
     same(together.total, torch.stack([loss.total for loss in losses]).sum())
     assert together.steps == sum(loss.steps for loss in losses) == batch.target.mask.sum()
     for (name, _), actual, expected in zip(model.named_parameters(), gradients, sums, strict=True):
@@ -117,44 +117,44 @@ def test_an_example_alone_is_what_it_is_in_a_batch(model, batch):
 
 
 @torch.no_grad()
-def test_selected_rows_step_as_they_would_have(model, batch):
+def test_select_does_not_change_the_steps_of_the_rows(model, batch):
     _, inputs, memory = teacher_forced(model, batch)
     rows = torch.tensor([2, 0, 0, 1])
     for t in (0, 2):
         state = stepped(model, inputs[:, :t], memory)[-1].state if t else model.initial_state(memory)
         last = inputs[:, t]
-        chosen = model.step(last[rows], state.select(rows), memory.select(rows))
-        same_step(chosen, model.step(last, state, memory), rows)
+        selected = model.step(last[rows], state.select(rows), memory.select(rows))
+        same_step(selected, model.step(last, state, memory), rows)
 
 
 @torch.no_grad()
-def test_a_selected_memory_starts_as_it_would_have(model, batch):
+def test_initial_state_of_a_selected_memory(model, batch):
     memory = model.encode(batch)
     rows = torch.tensor([1, 2, 1])
-    start, chosen = model.initial_state(memory).select(rows), model.initial_state(memory.select(rows))
-    assert start.keys() == chosen.keys()
-    for name, tensor in start.items():
-        same(chosen[name], tensor)
+    expected, selected = model.initial_state(memory).select(rows), model.initial_state(memory.select(rows))
+    assert expected.keys() == selected.keys()
+    for name, tensor in expected.items():
+        same(selected[name], tensor)
 
 
 @torch.no_grad()
 def test_beams_share_the_memory_of_their_sentence(model, batch):
     K, B = 3, len(batch.target.values)
     memory = model.encode(batch)
-    spread = torch.arange(B).repeat_interleave(K)
-    copied = memory.select(spread)
-    shared = state = model.initial_state(memory).select(spread)
+    repeated = torch.arange(B).repeat_interleave(K)
+    copied_memory = memory.select(repeated)
+    shared = copied = model.initial_state(memory).select(repeated)
     generator = torch.Generator().manual_seed(1)
     for _ in range(3):
         last = torch.randint(3, 7, (B * K,), generator=generator)
-        on_shared, on_copies = model.step(last, shared, memory), model.step(last, state, copied)
-        same_step(on_shared, on_copies)
+        with_shared, with_copied = model.step(last, shared, memory), model.step(last, copied, copied_memory)
+        same_step(with_shared, with_copied)
         survivors = (torch.randint(0, K, (B, K), generator=generator) + torch.arange(0, B * K, K)[:, None]).flatten()
-        shared, state = on_shared.state.select(survivors), on_copies.state.select(survivors)
+        shared, copied = with_shared.state.select(survivors), with_copied.state.select(survivors)
 
 
 @torch.no_grad()
-def test_a_step_changes_no_state_it_was_given(model, batch):
+def test_step_does_not_modify_its_state(model, batch):
     memory = model.encode(batch)
     state = stepped(model, batch.target.values[:, :1], memory)[-1].state
     before = {name: tensor.clone() for name, tensor in state.items()}
@@ -163,40 +163,40 @@ def test_a_step_changes_no_state_it_was_given(model, batch):
     assert all(torch.equal(tensor, before[name]) for name, tensor in state.items())
 
 
-def tensors_kept(model) -> dict[int, str]:
-    """Every tensor that a module holds beside its parameters, in whatever container."""
-    found: dict[int, str] = {}
+def stored_tensors(model) -> dict[int, str]:
+    """The paths of all tensors that modules store besides their parameters, also in containers, by id."""
+    stored: dict[int, str] = {}
 
-    def look(value, place: str) -> None:
+    def visit(value, path: str) -> None:
         if isinstance(value, torch.Tensor):
-            found[id(value)] = place
+            stored[id(value)] = path
         elif isinstance(value, dict):
             for key, inner in value.items():
-                look(inner, f"{place}[{key!r}]")
+                visit(inner, f"{path}[{key!r}]")
         elif isinstance(value, list | tuple | set):
             for n, inner in enumerate(value):
-                look(inner, f"{place}[{n}]")
+                visit(inner, f"{path}[{n}]")
 
     for path, module in model.named_modules():
         for name, value in vars(module).items():
             if name not in ("_parameters", "_modules"):
-                look(value, f"{path}.{name}")
-    return found
+                visit(value, f"{path}.{name}")
+    return stored
 
 
-def test_a_call_leaves_nothing_behind(combination):
-    """What a module kept of a call, another thread would meet."""
+def test_modules_store_no_tensors_of_a_call(combination):
+    """They would leak into calls from other threads."""
     model = combination.build()
-    before = tensors_kept(model)
-    given = make_batch(model)
-    model.loss(given).total.backward()
+    before = stored_tensors(model)
+    batch = make_batch(model)
+    model.loss(batch).total.backward()
     with torch.no_grad():
-        _, inputs, memory = teacher_forced(model, given)
+        _, inputs, memory = teacher_forced(model, batch)
         stepped(model, inputs, memory)
-    assert {place for tensor, place in tensors_kept(model).items() if tensor not in before} == set()
+    assert {path for tensor, path in stored_tensors(model).items() if tensor not in before} == set()
 
 
-def test_two_threads_get_what_one_gets(model):
+def test_two_threads_get_the_same_results_as_one(model):
     batches = [make_batch(model, 1), make_batch(model, 2, [(3, 4), (6, 2)])]
     parameters = list(model.parameters())
 
@@ -219,29 +219,29 @@ def test_two_threads_get_what_one_gets(model):
                 same(actual, right)
 
 
-@pytest.mark.parametrize("way", ["file", "plain tensors"])
+@pytest.mark.parametrize("source", ["file", "arrays"])
 @torch.no_grad()
-def test_weights_go_into_a_fresh_model(combination, model, batch, way):
-    if way == "file":
+def test_weights_can_be_loaded_into_a_new_model(combination, model, batch, source):
+    if source == "file":
         file = io.BytesIO()
         torch.save(model.state_dict(), file)
         file.seek(0)
         weights = torch.load(file, weights_only=True)
     else:
         weights = {name: torch.from_numpy(tensor.numpy().copy()) for name, tensor in model.state_dict().items()}
-    fresh = combination.build(seed=1)
+    new = combination.build(seed=1)
     expected, inputs, memory = teacher_forced(model, batch)
     logits = model.output.logits(expected.features)
-    assert not torch.allclose(fresh.output.logits(teacher_forced(fresh, batch)[0].features), logits)
-    fresh.load_state_dict(weights)
-    decoded, _, own = teacher_forced(fresh, batch)
+    assert not torch.allclose(new.output.logits(teacher_forced(new, batch)[0].features), logits)
+    new.load_state_dict(weights)
+    decoded, _, new_memory = teacher_forced(new, batch)
     same(decoded.features, expected.features)
-    same(fresh.output.logits(decoded.features), logits)
-    same_step(stepped(fresh, inputs, own)[-1], stepped(model, inputs, memory)[-1])
+    same(new.output.logits(decoded.features), logits)
+    same_step(stepped(new, inputs, new_memory)[-1], stepped(model, inputs, memory)[-1])
 
 
-def test_it_runs_on_another_device(combination):
-    """On ``meta`` there are shapes and no numbers: a tensor made on the CPU on the way would not fit in."""
+def test_model_runs_on_another_device(combination):
+    """On ``meta``, where a tensor that is created on the CPU raises an error."""
     from torch.fx.experimental import _config
 
     with torch.device("meta"):

@@ -1,4 +1,4 @@
-"""Batching: every example once, limits kept, little padding, an order that only seed and epoch decide."""
+"""Bucketing: every example once, batch size limits, little padding, and an order fixed by seed and epoch."""
 
 import subprocess
 import sys
@@ -10,24 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seqloom.data.batchers import BatchSize, Bucketed, bucketed
-from seqloom.errors import OptionError
+from seqloom.errors import ConfigError
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), min_size=1, max_size=120)
 
 
 class Lengths:
-    """All that a plan needs of a corpus."""
+    """A corpus reduced to its lengths, which is all that a plan needs."""
 
     def __init__(self, **lengths):
         self.lengths = lengths
 
 
-def batching(source, target, *, tokens=None, sentences=None, seed):
+def batcher_of(source, target, *, tokens=None, sentences=None, seed):
     return Bucketed(Lengths(source=source, target=target), BatchSize(tokens, sentences), seed)
 
 
-def sentences(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths like those of Multi30k."""
+def sentence_lengths(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Source and target lengths distributed as in Multi30k."""
     noise = np.random.default_rng(seed).multivariate_normal(
         [2.5, 2.5], 0.33**2 * np.array([[1, 0.87], [0.87, 1]]), count
     )
@@ -36,48 +36,50 @@ def sentences(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(lengths=LENGTHS, tokens=st.integers(1, 200), most=st.none() | st.integers(1, 9), pool=st.integers(1, 50))
-def test_every_example_once_and_no_batch_too_large(lengths, tokens, most, pool):
+@given(
+    lengths=LENGTHS, tokens=st.integers(1, 200), max_sentences=st.none() | st.integers(1, 9), pool=st.integers(1, 50)
+)
+def test_plan_has_every_example_once_and_respects_the_batch_size(lengths, tokens, max_sentences, pool):
     source, target = np.array(lengths).T
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bucketed, "POOL", pool)
-        plan = batching(source, target, tokens=tokens, sentences=most, seed=3).plan(0)
+        patch.setattr(bucketed, "POOL_SIZE", pool)
+        plan = batcher_of(source, target, tokens=tokens, sentences=max_sentences, seed=3).plan(0)
     assert sorted(np.concatenate(plan).tolist()) == list(range(len(lengths)))
     for batch in plan:
         area = len(batch) * max(source[batch].max(), target[batch].max())
         assert area <= tokens or len(batch) == 1
-        assert most is None or len(batch) <= most
+        assert max_sentences is None or len(batch) <= max_sentences
 
 
 @settings(max_examples=150, deadline=None)
-@given(lengths=LENGTHS, tokens=st.integers(1, 200), most=st.none() | st.integers(1, 9))
-def test_every_batch_takes_all_that_fits(lengths, tokens, most):
+@given(lengths=LENGTHS, tokens=st.integers(1, 200), max_sentences=st.none() | st.integers(1, 9))
+def test_batches_are_as_large_as_allowed(lengths, tokens, max_sentences):
     source, target = np.array(lengths).T
     longest = np.maximum(source, target)
     begin = 0
-    batcher = batching(source, target, tokens=tokens, sentences=most, seed=3)
-    for batch in batcher._cut(np.arange(len(lengths)), longest):
+    batcher = batcher_of(source, target, tokens=tokens, sentences=max_sentences, seed=3)
+    for batch in batcher._split(np.arange(len(lengths)), longest):
         assert batch.tolist() == list(range(begin, begin + len(batch)))
         begin += len(batch)
         one_more = longest[batch[0] : begin + 1]
-        assert begin == len(lengths) or len(batch) == most or len(one_more) * one_more.max() > tokens
+        assert begin == len(lengths) or len(batch) == max_sentences or len(one_more) * one_more.max() > tokens
     assert begin == len(lengths)
 
 
 @settings(max_examples=80, deadline=None)
 @given(lengths=LENGTHS, size=st.integers(1, 20), pool=st.integers(1, 50))
-def test_sentences_are_exact_but_for_the_last(lengths, size, pool):
+def test_all_batches_but_the_last_have_exactly_sentences_examples(lengths, size, pool):
     source, target = np.array(lengths).T
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bucketed, "POOL", pool)
-        plan = batching(source, target, sentences=size, seed=3).plan(0)
+        patch.setattr(bucketed, "POOL_SIZE", pool)
+        plan = batcher_of(source, target, sentences=size, seed=3).plan(0)
     full, rest = divmod(len(lengths), size)
     assert sorted((len(batch) for batch in plan), reverse=True) == [size] * full + [rest] * (rest > 0)
 
 
-def test_little_is_padding():
-    source, target = sentences(29_000)
-    batcher = batching(source, target, tokens=4096, seed=1)
+def test_share_of_padding_is_small():
+    source, target = sentence_lengths(29_000)
+    batcher = batcher_of(source, target, tokens=4096, seed=1)
     plan = batcher.plan(0)
     real = source.sum() + target.sum()
     padded = sum(len(b) * (source[b].max() + target[b].max()) for b in plan)
@@ -85,24 +87,24 @@ def test_little_is_padding():
     assert batcher.padding_share(plan) == pytest.approx(1 - real / padded)
 
 
-def test_batches_are_near_their_limit():
-    source, target = sentences(29_000)
-    plan = batching(source, target, tokens=4096, seed=1).plan(0)
+def test_batches_are_close_to_the_token_limit():
+    source, target = sentence_lengths(29_000)
+    plan = batcher_of(source, target, tokens=4096, seed=1).plan(0)
     areas = [len(b) * max(source[b].max(), target[b].max()) for b in plan]
     assert np.median(areas) > 0.95 * 4096
 
 
-def test_the_order_depends_on_seed_and_epoch_alone():
-    source, target = sentences(500)
+def test_plan_depends_only_on_seed_and_epoch():
+    source, target = sentence_lengths(500)
     code = (
-        "import numpy as np; from tests.data.test_batches import batching, sentences; "
-        "b = batching(*sentences(500), tokens=200, seed=5); b.plan(0); "
+        "import numpy as np; from tests.data.test_batches import batcher_of, sentence_lengths; "
+        "b = batcher_of(*sentence_lengths(500), tokens=200, seed=5); b.plan(0); "
         "print([x.tolist() for x in b.plan(3)])"
     )
     root = Path(__file__).parents[2]
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
     plans = {
-        (seed, epoch): str([b.tolist() for b in batching(source, target, tokens=200, seed=seed).plan(epoch)])
+        (seed, epoch): str([b.tolist() for b in batcher_of(source, target, tokens=200, seed=seed).plan(epoch)])
         for seed in (5, 6)
         for epoch in (3, 4)
     }
@@ -110,10 +112,10 @@ def test_the_order_depends_on_seed_and_epoch_alone():
     assert len(set(plans.values())) == 4
 
 
-def test_other_examples_meet_in_every_epoch():
-    """Of those that share a batch in one epoch, few do in the next; and batches come in no order of length."""
-    source, target = sentences(29_000)
-    batcher = batching(source, target, sentences=64, seed=1)
+def test_batches_are_mixed_differently_in_every_epoch():
+    """Few examples of a batch share one in the next epoch too, and batches are not ordered by length."""
+    source, target = sentence_lengths(29_000)
+    batcher = batcher_of(source, target, sentences=64, seed=1)
     number = []
     for epoch in (0, 1):
         plan = batcher.plan(epoch)
@@ -127,8 +129,8 @@ def test_other_examples_meet_in_every_epoch():
     assert (again * (again - 1)).sum() / (together * (together - 1)).sum() < 0.15
 
 
-def test_a_batch_needs_a_size():
-    with pytest.raises(OptionError, match="tokens, sentences"):
-        batching(*sentences(3), seed=1)
-    with pytest.raises(OptionError, match="at least 1"):
-        batching(*sentences(3), tokens=0, seed=1)
+def test_missing_or_invalid_batch_size_is_rejected():
+    with pytest.raises(ConfigError, match="tokens, sentences"):
+        batcher_of(*sentence_lengths(3), seed=1)
+    with pytest.raises(ConfigError, match="at least 1"):
+        batcher_of(*sentence_lengths(3), tokens=0, seed=1)

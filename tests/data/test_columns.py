@@ -1,4 +1,4 @@
-"""Columns by name or number, the same for every format."""
+"""Choosing columns by name or number, the same for every format."""
 
 import json
 from pathlib import Path
@@ -11,11 +11,11 @@ from seqloom import registry
 from seqloom.config import make_config
 from seqloom.data.examples import Example
 from seqloom.data.readers import Files, Reader
-from seqloom.data.readers.columns import columns_of
-from seqloom.errors import InputError, OptionError
+from seqloom.data.readers.columns import parse_columns
+from seqloom.errors import ConfigError, InputError
 
 ROWS = [{"lemma": "gehen", "tags": "V;PST", "form": "ging"}, {"lemma": "sehen", "tags": "V;PST", "form": "sah"}]
-WANTED = [Example("gehen", "ging"), Example("sehen", "sah")]
+EXPECTED = [Example("gehen", "ging"), Example("sehen", "sah")]
 
 
 @pytest.fixture(params=["tsv", "jsonl", "parquet"])
@@ -34,57 +34,56 @@ def path(request, tmp_path):
     "columns",
     [["lemma", "form"], [0, 2], {"source": "lemma", "target": "form"}, {"source": 0, "target": 2}, ["lemma", 2]],
 )
-def test_every_format_takes_names_and_numbers(path, columns):
+def test_columns_by_name_and_number(path, columns):
     files = Files.of(path, columns=columns, header=path.endswith("tsv"))
-    assert list(files.read()) == WANTED
+    assert list(files.read()) == EXPECTED
 
 
-def test_further_columns_have_their_own_names(path):
+def test_additional_columns_and_references(path):
     columns = {"source": "lemma", "target": "form", "tags": "tags", "references": ["lemma", 1]}
     first = next(Files.of(path, columns=columns, header=path.endswith("tsv")).read())
     assert first == Example("gehen", "ging", ("gehen", "V;PST"), tags="V;PST")
 
 
-def test_a_column_that_is_not_there_is_named(path):
+def test_unknown_column_is_reported_with_a_suggestion(path):
     with pytest.raises(InputError, match=r"'lema'; did you mean 'lemma'.*--columns"):
         list(Files.of(path, columns={"source": "lema", "target": "form"}, header=path.endswith("tsv")).read())
 
 
 @pytest.mark.parametrize("header", [True, False])
-def test_a_tsv_of_three_columns_must_say_which(tmp_path, header):
-    """It used to train on the first two without a word."""
+def test_tsv_with_three_columns_requires_columns(tmp_path, header):
     path = tmp_path / "t.tsv"
     path.write_text("lemma\ttags\tform\ngehen\tV;PST\tging\n")
     with pytest.raises(InputError, match=r"3 columns.*--columns 0,2.*0: 'lemma', 1: 'tags', 2: 'form'"):
         list(Files.of(str(path), header=header).read())
 
 
-def test_a_header_with_source_and_target_says_which(tmp_path):
+def test_header_with_source_and_target_is_the_default(tmp_path):
     path = tmp_path / "t.tsv"
     path.write_text("id\ttarget\tsource\n1\tb\ta\n")
     assert list(Files.of(str(path), header=True).read()) == [Example("a", "b")]
 
 
-def test_a_name_that_tells_no_format_is_refused_with_the_option():
-    with pytest.raises(OptionError, match="--format tsv"):
+def test_unknown_format_error_names_the_option():
+    with pytest.raises(ConfigError, match="--format tsv"):
         Files.of("pairs.txt")
 
 
 @pytest.mark.parametrize("wrong", [[[0, 2], 1], [0], {"source": 0}, "lemma", [0, -1], [0, None], [True, 1], 3])
-def test_what_columns_are_is_said(wrong):
-    for make in (columns_of, lambda columns: make_config({"data": {"columns": columns}})):
-        with pytest.raises(OptionError, match="the column of the source and that of the target"):
+def test_invalid_columns_are_rejected(wrong):
+    for make in (parse_columns, lambda columns: make_config({"data": {"columns": columns}})):
+        with pytest.raises(ConfigError, match="give the columns of source and target"):
             make(wrong)
 
 
-def test_a_configuration_takes_both_forms():
+def test_columns_in_a_configuration():
     for columns in ([0, "form"], {"source": 0, "target": "form", "references": [2, 3]}):
         assert make_config({"data": {"columns": [5, 6]}}, {"data": {"columns": columns}}).data.columns == columns
 
 
-def test_a_format_is_one_class(tmp_path, monkeypatch):
+def test_custom_reader(tmp_path, monkeypatch):
     class Upper(Reader):
-        """A line is a source, and its capitals the target."""
+        """The target is the source line in upper case."""
 
         name = "upper"
         suffixes = (".upper",)

@@ -1,4 +1,4 @@
-"""Holding out a part of the training data."""
+"""Validation sets that are held out from the training data."""
 
 import pytest
 
@@ -12,36 +12,38 @@ EXAMPLES = [Example(f"s{n}", f"t{n}") for n in range(200)]
 GIVEN = Pairs(EXAMPLES)
 
 
-def test_every_example_is_on_one_side():
-    left, held = hold_out(GIVEN, seed=1)
-    assert len(held) == 10
-    assert sorted([*left.read(), *held], key=str) == sorted(EXAMPLES, key=str)
-    assert list(left.read()) == list(left.read())
+def test_splits_partition_the_examples():
+    train, dev = hold_out(GIVEN, seed=1)
+    assert len(dev) == 10
+    assert sorted([*train.read(), *dev], key=str) == sorted(EXAMPLES, key=str)
+    assert list(train.read()) == list(train.read())
 
 
-def test_files_are_held_out_like_lists(tmp_path):
+def test_files_and_lists_are_split_identically(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text("".join(f"{e.source}\t{e.target}\n" for e in EXAMPLES), encoding="utf-8")
-    left, held = hold_out(Files.of(str(path)), seed=1)
-    other, same = hold_out(GIVEN, seed=1)
-    assert (list(left.read()), held) == (list(other.read()), same)
+    train, dev = hold_out(Files.of(str(path)), seed=1)
+    train_of_list, dev_of_list = hold_out(GIVEN, seed=1)
+    assert (list(train.read()), dev) == (list(train_of_list.read()), dev_of_list)
 
 
-def test_the_seed_decides():
+def test_split_depends_on_the_seed():
     assert hold_out(GIVEN, seed=1)[1] == hold_out(GIVEN, seed=1)[1]
     assert hold_out(GIVEN, seed=1)[1] != hold_out(GIVEN, seed=2)[1]
 
 
-def test_too_few_are_refused():
+def test_too_few_pairs_are_rejected():
     with pytest.raises(InputError, match="3 pairs are too few"):
         hold_out(Pairs(EXAMPLES[:3]), seed=1)
 
 
-def test_what_is_left_is_known_by_its_file_and_by_what_was_skipped(tmp_path):
-    """The facts of a corpus name both, whether the dev set was held out or given."""
+def test_metadata_has_files_and_skipped_examples_of_the_training_split(tmp_path):
+    """As for a corpus whose validation set is given."""
     path = tmp_path / "t.tsv"
     path.write_text("".join(f"{e.source}\t{e.target}\n" for e in EXAMPLES) + "\tx\n", encoding="utf-8")
-    left, dev = hold_out(Files.of(str(path)), seed=1)
-    facts = prepare(tmp_path / "corpus", left, dev, source="character", target="character").facts["train"]
-    assert [file["path"] for file in facts["files"]] == [str(path)]
-    assert facts["skipped"] == {"empty": 1}
+    train, dev = hold_out(Files.of(str(path)), seed=1)
+    metadata = prepare(
+        tmp_path / "corpus", train, dev, source_tokenizer="character", target_tokenizer="character"
+    ).metadata["train"]
+    assert [file["path"] for file in metadata["files"]] == [str(path)]
+    assert metadata["skipped"] == {"empty": 1}

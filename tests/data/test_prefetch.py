@@ -1,4 +1,4 @@
-"""Prefetch: the items of the iterable itself, errors where they belong, no thread left behind."""
+"""Prefetch: items in order, exceptions after the items before them, and no leaked threads."""
 
 import itertools
 import os
@@ -11,7 +11,7 @@ import pytest
 from seqloom.data.prefetch import Prefetch
 
 
-def left() -> int:
+def prefetch_threads() -> int:
     return sum(thread.name == "prefetch" for thread in threading.enumerate())
 
 
@@ -20,10 +20,10 @@ def test_items_come_in_order(ahead):
     with Prefetch((n * n for n in range(50)), ahead=ahead) as items:
         assert list(items) == [n * n for n in range(50)]
         assert list(items) == []
-    assert left() == 0
+    assert prefetch_threads() == 0
 
 
-def test_it_works_ahead_but_not_too_far():
+def test_number_of_prefetched_items_is_limited():
     made = []
     with Prefetch((made.append(n) or n for n in itertools.count()), ahead=3) as items:
         assert next(items) == 0
@@ -31,11 +31,11 @@ def test_it_works_ahead_but_not_too_far():
         while len(made) < 5 and time.time() < deadline:
             time.sleep(0.001)
         time.sleep(0.05)
-        assert len(made) == 5  # one used, three waiting, one made and waiting to be put there
-    assert left() == 0
+        assert len(made) == 5  # one consumed, three queued, one made and waiting for a slot
+    assert prefetch_threads() == 0
 
 
-def test_an_error_surfaces_after_the_items_before_it():
+def test_exception_is_raised_after_the_items_before_it():
     def failing():
         yield 1
         raise ValueError("broken")
@@ -46,10 +46,10 @@ def test_an_error_surfaces_after_the_items_before_it():
             next(items)
         with pytest.raises(StopIteration):
             next(items)
-    assert left() == 0
+    assert prefetch_threads() == 0
 
 
-def test_waiting_is_counted():
+def test_waiting_time_is_measured():
     def slow():
         for n in range(3):
             time.sleep(0.05)
@@ -64,15 +64,15 @@ def test_waiting_is_counted():
     assert items.waited < 0.05
 
 
-def test_ctrl_c_ends_it():
-    """While the user of the items waits for one that never comes in time."""
+def test_ctrl_c_stops_the_thread():
+    """While the consumer is waiting for an item."""
     release = threading.Event()
 
     def stuck():
         yield 1
         release.wait(10)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background are deaf to it
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore SIGINT
     timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     items = Prefetch(stuck())
@@ -84,13 +84,13 @@ def test_ctrl_c_ends_it():
         items.close()
         timer.join()
         signal.signal(signal.SIGINT, before)
-    assert left() == 0
+    assert prefetch_threads() == 0
 
 
-def test_closing_ends_it_early_and_twice_does_no_harm():
+def test_close_stops_the_thread_and_can_be_repeated():
     items = Prefetch(itertools.count())
     next(items)
     items.close()
     items.close()
     assert list(items) == []
-    assert left() == 0
+    assert prefetch_threads() == 0

@@ -1,4 +1,4 @@
-"""A grammar over characters as one over tokens."""
+"""Grammars over characters as grammars over tokens."""
 
 import itertools
 
@@ -6,29 +6,29 @@ import pytest
 import torch
 
 from seqloom import Batch
-from seqloom.batch import END
-from seqloom.decode import Masks, TokenGrammar
+from seqloom.batch import EOS
+from seqloom.decode import TokenConstraints, TokenGrammar
 from seqloom.decode.beam import Beam
-from seqloom.decode.diverse import Diverse
+from seqloom.decode.diverse_beam import DiverseBeam
 from seqloom.decode.greedy import Greedy
 from seqloom.decode.sample import Sample
-from seqloom.errors import OptionError
-from tests.decode.plain import TableModel, drawn
+from seqloom.errors import ConfigError
+from tests.decode.reference import TableModel, random_table
 
 TOKENS = ["", "", "", "(", ")", "()", ")(", "x"]
 
 
 class Brackets:
-    """Brackets that close what they open, two deep at most."""
+    """Balanced brackets with a depth of at most two."""
 
-    start = 0
+    initial = 0
 
-    def follow(self, open_now: int, character: str) -> int | None:
-        there = open_now + {"(": 1, ")": -1}.get(character, 9)
-        return there if 0 <= there <= 2 else None
+    def transition(self, state: int, char: str) -> int | None:
+        depth = state + {"(": 1, ")": -1}.get(char, 9)
+        return depth if 0 <= depth <= 2 else None
 
-    def complete(self, open_now: int) -> bool:
-        return open_now == 0
+    def is_final(self, state: int) -> bool:
+        return state == 0
 
 
 def balanced(text: str) -> bool:
@@ -36,45 +36,50 @@ def balanced(text: str) -> bool:
     return all(0 <= d <= 2 for d in depth) and (not depth or depth[-1] == 0)
 
 
-def test_a_search_writes_what_the_grammar_allows_and_all_of_it():
-    model, most = TableModel(drawn(1, symbols=8)), 4
-    masks = Masks(grammar=TokenGrammar(Brackets(), TOKENS))
-    (found,) = Beam(width=2000, n_best=2000, max_length=most)(model, Batch.of(None, [[0]]), masks=masks)
-    written = {tuple(h.tokens) for h in found if h.finished}
-    strings = [y for n in range(most + 1) for y in itertools.product(range(3, 7), repeat=n)]
-    assert written == {y for y in strings if balanced("".join(TOKENS[v] for v in y))}
+def test_search_finds_exactly_the_texts_of_the_grammar():
+    model, max_length = TableModel(random_table(1, symbols=8)), 4
+    constraints = TokenConstraints(grammar=TokenGrammar(Brackets(), TOKENS))
+    (found,) = Beam(beam_size=2000, n_best=2000, max_length=max_length)(
+        model, Batch.from_lists(None, [[0]]), constraints=constraints
+    )
+    finished = {tuple(h.tokens) for h in found if h.finished}
+    strings = [y for n in range(max_length + 1) for y in itertools.product(range(3, 7), repeat=n)]
+    assert finished == {y for y in strings if balanced("".join(TOKENS[v] for v in y))}
 
 
 @pytest.mark.parametrize(
     "search",
-    [Beam(width=4), Diverse(width=4, groups=2), Greedy(), Sample(samples=3)],
+    [Beam(beam_size=4), DiverseBeam(beam_size=4, groups=2), Greedy(), Sample(samples=3)],
     ids=lambda search: type(search).__name__,
 )
-def test_a_grammar_is_asked_about_beginnings_of_answers_alone(search):
-    """Of rows that have ended it was asked too: beginnings with END in them, or with what it does not allow."""
-    asked = []
+def test_grammar_is_called_only_with_partial_hypotheses(search):
+    """It is never called with finished rows, whose tokens it does not allow."""
+    calls = []
 
     def no_four(tokens_RT):
-        asked.extend(tokens_RT.tolist())
+        calls.extend(tokens_RT.tolist())
         return (torch.arange(6) != 4).expand(len(tokens_RT), -1)
 
-    model, batch = TableModel(*[drawn(n, sharpness=2.0) for n in range(7)]), Batch.of(None, [[n] for n in range(7)])
-    search(model, batch, masks=Masks(grammar=no_four))
-    assert max(map(len, asked)) > 2
-    assert not [tokens for tokens in asked if {4, END} & set(tokens)]
+    model, batch = (
+        TableModel(*[random_table(n, sharpness=2.0) for n in range(7)]),
+        Batch.from_lists(None, [[n] for n in range(7)]),
+    )
+    search(model, batch, constraints=TokenConstraints(grammar=no_four))
+    assert max(map(len, calls)) > 2
+    assert not [tokens for tokens in calls if {4, EOS} & set(tokens)]
 
 
-def test_nothing_follows_what_it_does_not_allow():
+def test_no_token_is_allowed_after_a_forbidden_prefix():
     grammar = TokenGrammar(Brackets(), TOKENS)
     tokens_RT = torch.tensor([[3, 3], [4, 3], [7, 3], [3, 4]])
     allowed = [row.nonzero().squeeze(1).tolist() for row in grammar(tokens_RT)]
-    assert allowed == [[4, 6], [], [], [END, 3, 5]]
+    assert allowed == [[4, 6], [], [], [EOS, 3, 5]]
 
 
-def test_a_vocabulary_that_can_not_write_it():
+def test_vocabulary_that_does_not_cover_the_grammar_raises_error():
     class Letters(Brackets):
-        def complete(self, place: int) -> bool:
+        def is_final(self, state: int) -> bool:
             return False
 
-    with pytest.raises(OptionError, match="lets no answer begin"):
+    with pytest.raises(ConfigError, match="allows no token of this vocabulary"):
         TokenGrammar(Letters(), ["", "", "", "x", ")"])

@@ -1,4 +1,4 @@
-"""Minimum Bayes risk: against a plain sum over the samples."""
+"""Minimum Bayes risk decoding: compared with an explicit sum over the samples."""
 
 from collections import Counter
 
@@ -11,18 +11,18 @@ from seqloom import Batch
 from seqloom.decode.mbr import Mbr
 from seqloom.decode.sample import Sample
 from seqloom.decode.utility import ngram_f
-from seqloom.errors import OptionError
-from tests.decode.plain import TableModel, drawn
+from seqloom.errors import ConfigError
+from tests.decode.reference import TableModel, random_table
 
-MODEL = TableModel(drawn(0), drawn(1))
-BATCH = Batch.of(None, [[0], [1, 4]])
+MODEL = TableModel(random_table(0), random_table(1))
+BATCH = Batch.from_lists(None, [[0], [1, 4]])
 
 
-def read(tokens) -> str:
+def detokenize(tokens) -> str:
     return " ".join("abcdefg"[t] * 3 for t in tokens)
 
 
-def plain_f(one, other) -> float:
+def reference_f(one, other) -> float:
     """The mean F-score of 1- to 4-grams."""
     scores = []
     for n in range(1, 5):
@@ -34,57 +34,58 @@ def plain_f(one, other) -> float:
 
 
 def chrf(one, other) -> float:
-    return sacrebleu.sentence_chrf(read(one), [read(other)]).score
+    return sacrebleu.sentence_chrf(detokenize(one), [detokenize(other)]).score
 
 
-def fewer_errors(one, other) -> float:
-    """− the rate of wrong symbols; of none at all any is wrong."""
+def negated_error_rate(one, other) -> float:
+    """The negated error rate; with an empty reference, any token is an error."""
     return -100 * Levenshtein.distance(one, other) / len(other) if other else -100.0 * bool(one)
 
 
-def shared_letters(answer: str, right: str) -> float:
-    """A function of one's own: how many letters of the answer are right, and not the other way round."""
-    return sum(letter in right for letter in answer) / (1 + len(answer))
+def shared_letters(hypothesis: str, reference: str) -> float:
+    """A user-defined utility that is not symmetric: letters of the hypothesis that occur in the reference."""
+    return sum(letter in reference for letter in hypothesis) / (1 + len(hypothesis))
 
 
 @pytest.mark.parametrize(
     ("options", "utility", "formula"),
     [
-        ({}, plain_f, "mean n-gram F with the samples"),
+        ({}, reference_f, "mean n-gram F with the samples"),
         ({"metric": "chrf"}, chrf, "mean chrf with the samples"),
-        ({"metric": "ser"}, fewer_errors, "mean −ser with the samples"),
+        ({"metric": "per"}, negated_error_rate, "mean −per with the samples"),
         (
             {"metric": shared_letters},
-            lambda a, b: shared_letters(read(a), read(b)),
+            lambda a, b: shared_letters(detokenize(a), detokenize(b)),
             "mean shared_letters with the samples",
         ),
     ],
 )
-def test_the_answer_most_like_all_samples(options, utility, formula):
-    drawn_by = {"seed": 4, "temperature": 1.2, "min_p": 0.05, "max_length": 6}
-    samples = Sample(samples=40, **drawn_by)(MODEL, BATCH)
-    found = Mbr(samples=40, n_best=5, **drawn_by, **options)(MODEL, BATCH, read=lambda _, tokens: read(tokens))
-    for answers, drawn_here in zip(found, samples, strict=True):
-        ended = [h.tokens for h in drawn_here if h.finished]
-        assert len(ended) < 40
-        values = {tuple(y): sum(utility(y, other) for other in ended) / len(ended) for y in ended}
-        best = sorted(values.values(), reverse=True)[:5]
-        assert [h.value for h in answers] == pytest.approx(best, abs=1e-9)
-        assert [values[tuple(h.tokens)] for h in answers] == pytest.approx(best, abs=1e-9)
-        assert len({tuple(h.tokens) for h in answers}) == len(answers)
-        for h in answers:  # what it says of an answer is what the samples said
-            assert h.formula == formula
-            (same, *_) = [s for s in drawn_here if s.tokens == h.tokens and s.finished]
+def test_hypotheses_are_ranked_by_mean_utility(options, utility, formula):
+    sampling = {"seed": 4, "temperature": 1.2, "min_p": 0.05, "max_length": 6}
+    samples = Sample(samples=40, **sampling)(MODEL, BATCH)
+    search = Mbr(samples=40, n_best=5, **sampling, **options)
+    found = search(MODEL, BATCH, detokenize=lambda _, tokens: detokenize(tokens))
+    for hypotheses, sentence_samples in zip(found, samples, strict=True):
+        finished = [h.tokens for h in sentence_samples if h.finished]
+        assert len(finished) < 40
+        scores = {tuple(y): sum(utility(y, other) for other in finished) / len(finished) for y in finished}
+        best = sorted(scores.values(), reverse=True)[:5]
+        assert [h.score for h in hypotheses] == pytest.approx(best, abs=1e-9)
+        assert [scores[tuple(h.tokens)] for h in hypotheses] == pytest.approx(best, abs=1e-9)
+        assert len({tuple(h.tokens) for h in hypotheses}) == len(hypotheses)
+        for h in hypotheses:  # log-probabilities are those of the sample
+            assert h.score_formula == formula
+            (same, *_) = [s for s in sentence_samples if s.tokens == h.tokens and s.finished]
             assert (h.log_prob, h.token_log_probs) == (same.log_prob, same.token_log_probs)
 
 
-def test_ngram_f_of_all_pairs():
+def test_ngram_f_equals_reference():
     random = np.random.default_rng(0)
-    answers = [random.integers(3, 6, size=n).tolist() for n in (0, 1, 1, 2, 5, 9, 9, 3)]
-    expected = [[plain_f(one, other) for other in answers] for one in answers]
-    np.testing.assert_allclose(ngram_f(answers), expected, atol=1e-12)
+    hypotheses = [random.integers(3, 6, size=n).tolist() for n in (0, 1, 1, 2, 5, 9, 9, 3)]
+    expected = [[reference_f(one, other) for other in hypotheses] for one in hypotheses]
+    np.testing.assert_allclose(ngram_f(hypotheses), expected, atol=1e-12)
 
 
-def test_a_metric_of_texts_needs_texts():
-    with pytest.raises(OptionError, match=r"mbr by chrf judges texts: it needs read="):
+def test_text_metric_needs_detokenize():
+    with pytest.raises(ConfigError, match=r"'mbr' with chrf as its metric compares texts: pass detokenize="):
         Mbr(metric="chrf")(MODEL, BATCH)

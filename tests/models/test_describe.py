@@ -1,14 +1,14 @@
-"""Complete descriptions: what is written out of a part's options."""
+"""Complete descriptions of models."""
 
 from seqloom.models.describe import complete_options
 
 
-def test_an_attention_of_a_part_of_ones_own_is_its_own():
-    """It was taken for that of a recurrent decoder, whose context was asked for."""
+def test_attention_option_of_a_custom_part_is_not_completed():
+    """It used to be completed like that of a recurrent decoder, which failed for lack of a ``context`` option."""
 
-    class Mine:
+    class Custom:
         """Attends."""
 
         def __init__(self, *, attention: dict | None = None) -> None: ...
 
-    assert complete_options("encoder 'mine'", Mine, {"attention": {"a": 1}}) == {"attention": {"a": 1}}
+    assert complete_options("encoder 'custom'", Custom, {"attention": {"a": 1}}) == {"attention": {"a": 1}}

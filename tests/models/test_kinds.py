@@ -1,12 +1,12 @@
-"""What every registered kind of model must do, made of the parts it has by default."""
+"""The contract of every registered model type, tested with its default parts."""
 
 import pytest
 import torch
 
 from seqloom import Batch, build_model
 from seqloom.batch import shift
-from seqloom.registry import find, parts
-from tests.contract.runs import randomised
+from seqloom.registry import get_class, parts
+from tests.contract.runs import randomized
 
 V, SIZE = 7, 4
 SOURCES, TARGETS = [[4, 5, 6], [3], [5, 6]], [[5, 4, 6], [3, 3], [6]]
@@ -15,15 +15,15 @@ pytestmark = pytest.mark.parametrize("kind", parts("model"))
 
 @pytest.fixture
 def model(kind):
-    return randomised(made(kind).double().eval(), 3)
+    return randomized(built(kind).double().eval(), 3)
 
 
-def made(kind: str):
-    return build_model({"model": kind}, sizes={"source": V, "target": V}, size=SIZE)
+def built(kind: str):
+    return build_model({"type": kind}, sizes={"source": V, "target": V}, hidden_size=SIZE)
 
 
 def batch_of(kind: str, rows: slice = slice(None)) -> Batch:
-    return Batch.of(TARGETS[rows], SOURCES[rows] if find("model", kind).has_source else None)
+    return Batch.from_lists(TARGETS[rows], SOURCES[rows] if get_class("model", kind).has_source else None)
 
 
 def teacher_forced(model, batch: Batch):
@@ -33,7 +33,7 @@ def teacher_forced(model, batch: Batch):
 
 
 @torch.no_grad()
-def test_steps_are_forward_and_change_no_state_they_were_given(kind, model):
+def test_step_matches_forward_and_does_not_modify_its_state(kind, model):
     decoded, inputs, memory = teacher_forced(model, batch_of(kind))
     state = model.initial_state(memory)
     for t in range(inputs.shape[1]):
@@ -45,7 +45,7 @@ def test_steps_are_forward_and_change_no_state_they_were_given(kind, model):
 
 
 @torch.no_grad()
-def test_forward_goes_on_from_a_state(kind, model):
+def test_forward_continues_from_a_state(kind, model):
     decoded, inputs, memory = teacher_forced(model, batch_of(kind))
     first = model(inputs[:, :2], memory)
     rest = model(inputs[:, 2:], memory, first.state)
@@ -53,7 +53,7 @@ def test_forward_goes_on_from_a_state(kind, model):
 
 
 @torch.no_grad()
-def test_an_example_alone_is_what_it_is_in_a_batch(kind, model):
+def test_loss_of_a_batch_is_the_sum_of_its_examples(kind, model):
     together = model.loss(batch_of(kind))
     alone = sum(model.loss(batch_of(kind, slice(row, row + 1))).total for row in range(len(TARGETS)))
     torch.testing.assert_close(together.total, alone)
@@ -68,24 +68,24 @@ def test_beams_share_the_memory_of_their_sentence(kind, model):
     torch.testing.assert_close(two.features, one.features[twice])
 
 
-def test_everything_in_it_learns(kind, model):
+def test_all_parameters_get_gradients(kind, model):
     model.loss(batch_of(kind)).total.backward()
     assert [name for name, p in model.named_parameters() if p.grad is None or not p.grad.any()] == []
 
 
 @torch.no_grad()
-def test_what_runs_at_every_step_is_named(kind, model):
-    """No other parameter is read by a step."""
+def test_per_step_has_all_modules_that_a_step_reads(kind, model):
+    """Parameters of other modules don't affect a step."""
     _, inputs, memory = teacher_forced(model, batch_of(kind))
     state, last = model.initial_state(memory), inputs[:, 0]
     expected = model.next_log_probs(last, state, memory).log_probs
-    named = {p for module in model.per_step for p in module.parameters()}
-    for parameter in set(model.parameters()) - named:
+    per_step = {p for module in model.per_step for p in module.parameters()}
+    for parameter in set(model.parameters()) - per_step:
         parameter.fill_(torch.nan)
     torch.testing.assert_close(model.next_log_probs(last, state, memory).log_probs, expected)
 
 
-def test_it_is_made_on_another_device(kind):
+def test_model_can_be_built_on_another_device(kind):
     with torch.device("meta"):
-        model = made(kind)
+        model = built(kind)
     assert all(tensor.is_meta for tensor in (*model.parameters(), *model.buffers()))

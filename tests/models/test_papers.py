@@ -1,4 +1,4 @@
-"""Presets against their papers: one forward pass, written straight from the equations, with the model's weights."""
+"""Presets compared with their papers: a forward pass transcribed from the equations, with the model's weights."""
 
 import pytest
 import torch
@@ -15,9 +15,9 @@ SOURCE, TARGET = [5, 3, 8, 4], [6, 7, 3]
 
 @pytest.fixture
 def built():
-    def build(preset: str, **settings):
+    def build(preset: str, **overrides):
         torch.manual_seed(3)
-        model = build_model(preset, sizes={"source": V, "target": V}, size=H, settings=settings)
+        model = build_model(preset, sizes={"source": V, "target": V}, hidden_size=H, overrides=overrides)
         for parameter in model.parameters():
             torch.nn.init.uniform_(parameter, -0.9, 0.9)
         return model.double().eval().requires_grad_(False)
@@ -26,20 +26,24 @@ def built():
 
 
 def logits(model) -> torch.Tensor:
-    """What the model gives for the one sentence, T V."""
-    batch = Batch.of([TARGET], [SOURCE])
+    """The model's logits for the sentence, T V."""
+    batch = Batch.from_lists([TARGET], [SOURCE])
     memory = model.encode(batch)
     return model.output.logits(model(shift(model.output.start(memory), batch.target), memory).features)[0]
 
 
-def gru(cell, x, h):
-    """Cho et al. 2014, appendix A, with x all inputs joined; z is how much is new."""
+def gru(cell, x, h, *, reset_after=False):
+    """Cho et al. 2014, appendix A, with x all inputs concatenated; z is the share of the new state.
+
+    reset_after: as in the decoder's equations, r multiplies U h.
+    """
     W_r, W_z, W = torch.cat(tuple(cell.inputs), 1).chunk(3)
     U_r, U_z, U = cell.recurrent.chunk(3)
     b_r, b_z, b = cell.bias.chunk(3)
     r = sigmoid(W_r @ x + U_r @ h + b_r)
     z = sigmoid(W_z @ x + U_z @ h + b_z)
-    return (1 - z) * h + z * tanh(W @ x + U @ (r * h) + b)
+    past = r * (U @ h + cell.candidate_bias) if reset_after else U @ (r * h)
+    return (1 - z) * h + z * tanh(W @ x + past + b)
 
 
 def lstm(cell, x, state):
@@ -52,23 +56,37 @@ def lstm(cell, x, state):
     return o * tanh(c), c
 
 
-def lstm_stack(cells, x, states):
-    """One step of several layers: the top output and all new states."""
+def peephole_lstm(cell, x, state):
+    """Graves 2013, equations 7 to 11: the gates also see the cell state."""
+    W_i, W_f, W_c, W_o = torch.cat(tuple(cell.inputs), 1).chunk(4)
+    U_i, U_f, U_c, U_o = cell.recurrent.chunk(4)
+    b_i, b_f, b_c, b_o = cell.bias.chunk(4)
+    p_i, p_f, p_o = cell.peepholes
+    h, c = state
+    i = sigmoid(W_i @ x + U_i @ h + p_i * c + b_i)
+    f = sigmoid(W_f @ x + U_f @ h + p_f * c + b_f)
+    c = f * c + i * tanh(W_c @ x + U_c @ h + b_c)
+    o = sigmoid(W_o @ x + U_o @ h + p_o * c + b_o)
+    return o * tanh(c), c
+
+
+def lstm_stack(cells, x, states, step=lstm):
+    """One step of several layers: the output of the top layer and all new states."""
     new = []
     for cell, state in zip(cells, states, strict=True):
-        new.append(lstm(cell, x, state))
+        new.append(step(cell, x, state))
         x = new[-1][0]
     return x, new
 
 
 def embedded(model):
-    """Embeddings of the source, and of START and the target: what is read, and what is fed."""
+    """Embeddings of the source, and of BOS and the target (the decoder's inputs)."""
     scale = H**0.5 if isinstance(model.decoder, TransformerDecoder) else 0.25 * H**0.5
-    return scale * model.source.embedding.weight[SOURCE], scale * model.output.embedding.weight[[1, *TARGET]]
+    return scale * model.source_embedder.embedding.weight[SOURCE], scale * model.output.embedding.weight[[1, *TARGET]]
 
 
 def maxout(linear, *inputs):
-    """Cho et al. 2014: the greater of each two units (here unit n and unit n + H make the pair)."""
+    """Cho et al. 2014: the maximum of each pair of units (here units n and n + H)."""
     t = linear.weight @ torch.cat(inputs) + linear.bias
     return torch.stack((t[:H], t[H:])).max(0).values
 
@@ -87,7 +105,7 @@ def test_cho(built):
     s = tanh(model.bridge.linear.weight @ c + model.bridge.linear.bias)
     expected = []
     for y_t in y:
-        s = gru(model.decoder.cells[0], torch.cat((y_t, c)), s)
+        s = gru(model.decoder.cells[0], torch.cat((y_t, c)), s, reset_after=True)
         expected.append(softmax_input(model, maxout(model.decoder.readout.linear, y_t, s, c)))
     assert_close(logits(model), torch.stack(expected), rtol=0, atol=1e-10)
 
@@ -127,9 +145,9 @@ def test_luong(built):
     model = built("luong")
     x, y = embedded(model)
     cells = list(model.encoder.recurrent.cells)
-    assert len(cells) == len(model.decoder.cells) == 2
+    assert len(cells) == len(model.decoder.cells) == 4
     states, source = zero_states(cells), []
-    for x_t in x:
+    for x_t in x.flip(0):
         h, states = lstm_stack(cells, x_t, states)
         source.append(h)
     attended = torch.zeros(H, dtype=torch.double)
@@ -152,24 +170,24 @@ def test_sutskever(built):
     assert len(cells) == len(model.decoder.cells) == 4
     states = zero_states(cells)
     for x_t in x.flip(0):
-        _, states = lstm_stack(cells, x_t, states)
+        _, states = lstm_stack(cells, x_t, states, peephole_lstm)
     expected = []
     for y_t in y:
-        h, states = lstm_stack(model.decoder.cells, y_t, states)
+        h, states = lstm_stack(model.decoder.cells, y_t, states, peephole_lstm)
         expected.append(softmax_input(model, h))
     assert_close(logits(model), torch.stack(expected), rtol=0, atol=1e-10)
 
 
 def test_attention_lm():
-    """Additive attention to the states before, and none of it at the first step."""
+    """Additive attention over the past states; at the first step the context is zero."""
     torch.manual_seed(0)
-    model = build_model("attention-lm", sizes={"target": V}, size=H)
+    model = build_model("attention-lm", sizes={"target": V}, hidden_size=H)
     for parameter in model.parameters():
         torch.nn.init.uniform_(parameter, -0.9, 0.9)
     model = model.double().eval().requires_grad_(False)
-    batch = Batch.of([TARGET])
+    batch = Batch.from_lists([TARGET])
     memory = model.encode(batch)
-    found = model(shift(model.output.start(memory), batch.target), memory).features[0]
+    features = model(shift(model.output.start(memory), batch.target), memory).features[0]
     score, W = model.decoder.attention.score, model.decoder.readout.linear.weight
     state, past = zero_states([0])[0], []
     for t, y_t in enumerate(0.25 * H**0.5 * model.output.embedding.weight[[1, *TARGET]]):
@@ -181,30 +199,44 @@ def test_attention_lm():
             e = torch.stack([score.v @ tanh(query + score.key.weight @ p) for p in past])
             context = (e.softmax(0)[:, None] * torch.stack(past)).sum(0)
         past.append(h)
-        assert_close(found[t], tanh(W @ torch.cat((h, context))), rtol=0, atol=1e-10)
+        assert_close(features[t], tanh(W @ torch.cat((h, context))), rtol=0, atol=1e-10)
 
 
-def test_transformer_layer_order(built):
-    """Post-norm: x ← norm(x + f(x)) for every sub-layer, and no norm on top; embeddings times √size."""
-    model = built("transformer", **{"encoder.layers": 1, "encoder.heads": 1, "encoder.positions": "none"})
+def test_transformer_base_has_6_layers_and_8_heads():
+    model = build_model("transformer", sizes={"source": V, "target": V}, hidden_size=16)
+    for stack in (model.encoder.layers, model.decoder.layers):
+        assert len(stack) == 6
+        assert {layer.self_attention.heads for layer in stack} == {8}
+        assert {layer.feed_forward[0].out_features for layer in stack} == {4 * 16}
+    assert {layer.cross_attention.heads for layer in model.decoder.layers} == {8}
+    assert model.output.label_smoothing == 0.1
+    assert model.output.tie_output_embeddings
+
+
+def test_transformer_sub_layers_are_post_norm(built):
+    """x ← norm(x + f(x)) for every sub-layer, and no final norm; embeddings times √size."""
+    model = built(
+        "transformer",
+        **{"encoder.layers": 1, "encoder.heads": 1, "encoder.positional_encoding": "none", "decoder.heads": 1},
+    )
     layer = model.encoder.layers[0]
-    x = model.source.embedding.weight[SOURCE] * H**0.5
+    x = model.source_embedder.embedding.weight[SOURCE] * H**0.5
     m = layer.self_attention
     q, k, v = m.query(x), x @ m.key.weight.t(), m.value(x)
     x = layer.self_path.norm(x + m.out((q @ k.t() / H**0.5).softmax(-1) @ v))
     W_1, W_2 = layer.feed_forward[0], layer.feed_forward[3]
     x = layer.feed_path.norm(x + W_2(W_1(x).clamp(min=0)))
-    assert_close(model.encode(Batch.of([TARGET], [SOURCE]))["values"][0], x, rtol=0, atol=1e-10)
+    assert_close(model.encode(Batch.from_lists([TARGET], [SOURCE]))["values"][0], x, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("norm", ["before", "after"])
+@pytest.mark.parametrize("norm", ["pre", "post"])
 def test_transformer(built, norm):
-    """The whole of it on torch.nn's layers, with embeddings and positions written out."""
-    settings = {f"{part}.{name}": value for part in ("encoder", "decoder")
-                for name, value in (("layers", 2), ("heads", 2), ("feed_forward", 6), ("norm", norm))}  # fmt: skip
-    model = built("transformer", **settings)
+    """The whole model, built from torch.nn's layers, with embeddings and positions written out."""
+    overrides = {f"{part}.{name}": value for part in ("encoder", "decoder")
+                 for name, value in (("layers", 2), ("heads", 2), ("ff_size", 6), ("layer_norm", norm))}  # fmt: skip
+    model = built("transformer", **overrides)
 
-    def placed(e):
+    def add_positions(e):
         t, i = torch.arange(len(e), dtype=torch.double)[:, None], torch.arange(0, H, 2, dtype=torch.double)
         angles = t / 10000 ** (i / H)
         return e + torch.stack((angles.sin(), angles.cos()), -1).flatten(1)
@@ -212,7 +244,7 @@ def test_transformer(built, norm):
     def stack(ours, kind, *more):
         layers = []
         for layer in ours.layers:
-            theirs = kind(H, 2, 6, dropout=0.0, batch_first=True, norm_first=norm == "before", dtype=torch.double)
+            theirs = kind(H, 2, 6, dropout=0.0, batch_first=True, norm_first=norm == "pre", dtype=torch.double)
             attentions = [(layer.self_attention, theirs.self_attn)]
             paths = [layer.self_path, layer.feed_path]
             if more:
@@ -230,23 +262,33 @@ def test_transformer(built, norm):
             layers.append(theirs.eval().requires_grad_(False))
         return layers
 
-    x, y = (placed(e)[None] for e in embedded(model))
+    x, y = (add_positions(e)[None] for e in embedded(model))
     for layer in stack(model.encoder, torch.nn.TransformerEncoderLayer):
         x = layer(x)
-    if norm == "before":
+    if norm == "pre":
         x = torch.nn.functional.layer_norm(x, (H,), model.encoder.norm.weight, model.encoder.norm.bias)
     later = torch.ones(y.shape[1], y.shape[1], dtype=torch.bool).triu(1)
     for layer in stack(model.decoder, torch.nn.TransformerDecoderLayer, x):
         y = layer(y, x, tgt_mask=later)
-    if norm == "before":
+    if norm == "pre":
         y = torch.nn.functional.layer_norm(y, (H,), model.decoder.norm.weight, model.decoder.norm.bias)
     weight = model.output.output_weight
     assert_close(logits(model), y[0] @ weight.t() + model.output.bias, rtol=0, atol=1e-10)
 
 
-def test_context_into_the_layer_above(built):
-    """The first layer's state asks, and the second layer reads [s¹; a]."""
-    model = built("luong", **{"decoder.into": "above", "decoder.input_feeding": False, "decoder.readout": "state"})
+def test_context_input_of_the_second_layer(built):
+    """The first layer's state is the query, and the second layer reads [s¹; a]."""
+    model = built(
+        "luong",
+        **{
+            "source_embedder.reverse": False,
+            "encoder.layers": 2,
+            "decoder.layers": 2,
+            "decoder.context_input": "second_layer",
+            "decoder.input_feeding": False,
+            "decoder.readout": "state",
+        },
+    )
     x, y = embedded(model)
     cells = list(model.encoder.recurrent.cells)
     states, source = zero_states(cells), []

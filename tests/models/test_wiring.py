@@ -1,43 +1,50 @@
-"""Facts of wiring that no single paper holds."""
+"""Wiring of models: properties that no single paper covers, and invalid combinations."""
 
 import pytest
 import torch
 from torch.testing import assert_close
 
 from seqloom import Batch, build_model
-from seqloom.batch import START, shift
-from seqloom.errors import InputError, OptionError, SizeError
+from seqloom.batch import BOS, shift
+from seqloom.errors import ConfigError, InputError, ShapeError
 
 V, SIZE = 9, 4
+TWO_LAYERS = {"encoder.layers": 2, "decoder.layers": 2}
+SMALL = {
+    "luong": TWO_LAYERS | {"source_embedder.reverse": False},
+    "sutskever": TWO_LAYERS,
+    "transformer": TWO_LAYERS | {"encoder.heads": 2, "decoder.heads": 2},
+}
 
 
-def built(description, *, lm: bool = False, size: int = SIZE, **settings):
+def built(preset: str, **overrides):
     torch.manual_seed(1)
-    model = build_model(description, sizes={"source": V, "target": V}, size=size, settings=settings)
+    overrides = SMALL.get(preset, {}) | overrides
+    model = build_model(preset, sizes={"source": V, "target": V}, hidden_size=SIZE, overrides=overrides)
     return model.double().eval()
 
 
 def batch(lm: bool = False) -> Batch:
-    return Batch.of([[3, 4, 5, 6], [7]], None if lm else [[5, 4], [8, 7, 6, 3]])
+    return Batch.from_lists([[3, 4, 5, 6], [7]], None if lm else [[5, 4], [8, 7, 6, 3]])
 
 
-def run(model, given: Batch, **options):
-    memory = model.encode(given)
-    return model(shift(model.output.start(memory), given.target), memory, attention=True, **options), memory
+def run(model, batch: Batch, **options):
+    memory = model.encode(batch)
+    return model(shift(model.output.start(memory), batch.target), memory, attention=True, **options), memory
 
 
 @torch.no_grad()
-def test_readout_sum_adds_two_products():
+def test_sum_readout_adds_the_logits_of_state_and_context():
     """logits = W_out s + W_att a (+ b)."""
     model = built("luong", **{"decoder.readout": "sum", "decoder.input_feeding": False})
-    heard = {}
+    recorded = {}
 
     def probe(name, tensor):
-        heard[name] = tensor
+        recorded[name] = tensor
         return tensor
 
     decoded, memory = run(model, batch(), probe=probe)
-    s = torch.stack([heard[f"decoder.1.h[{t}]"] for t in range(5)], 1)
+    s = torch.stack([recorded[f"decoder.1.h[{t}]"] for t in range(5)], 1)
     a = decoded.attention @ memory["values"]
     W_out, W_att = model.output.weight[:, :SIZE], model.output.weight[:, SIZE:]
     assert_close(model.output.logits(decoded.features), s @ W_out.t() + a @ W_att.t() + model.output.bias)
@@ -45,15 +52,15 @@ def test_readout_sum_adds_two_products():
 
 @torch.no_grad()
 @pytest.mark.parametrize("preset", ["sutskever", "luong", "bahdanau"])
-def test_reading_backwards_is_reading_the_reversed_source(preset):
-    backwards = built(preset, source={"name": "tokens", "reverse": True})
-    plain = built(preset, source={"name": "tokens", "reverse": False})
-    plain.load_state_dict(backwards.state_dict())
+def test_reverse_is_the_same_as_a_reversed_source(preset):
+    reversing = built(preset, source_embedder={"name": "tokens", "reverse": True})
+    plain = built(preset, source_embedder={"name": "tokens", "reverse": False})
+    plain.load_state_dict(reversing.state_dict())
     given = batch()
-    turned = Batch.of([[3, 4, 5, 6], [7]], [[4, 5], [3, 6, 7, 8]])
-    (decoded, memory), (expected, other) = run(backwards, given), run(plain, turned)
+    reversed_batch = Batch.from_lists([[3, 4, 5, 6], [7]], [[4, 5], [3, 6, 7, 8]])
+    (decoded, memory), (expected, other) = run(reversing, given), run(plain, reversed_batch)
     assert_close(decoded.features, expected.features)
-    # The memory stays in the order of the source, and so do the weights on it.
+    # The memory keeps the order of the source, and so do the attention weights.
     for row, length in enumerate(given.source.mask.sum(1)):
         assert_close(memory["values"][row, :length], other["values"][row, :length].flip(0))
         if decoded.attention is not None:
@@ -63,58 +70,58 @@ def test_reading_backwards_is_reading_the_reversed_source(preset):
 
 
 @pytest.mark.parametrize(
-    ("settings", "encoder", "decoder"),
+    ("overrides", "encoder", "decoder"),
     [
-        ({"decoder.cell": "gru"}, "2 × lstm (h, c) of width 4", "2 × gru (h) of width 4"),
-        ({"encoder.layers": 1}, "1 × lstm (h, c) of width 4", "2 × lstm (h, c) of width 4"),
-        ({"encoder.size": 6}, "2 × lstm (h, c) of width 6", "2 × lstm (h, c) of width 4"),
-        ({"encoder.bidirectional": True}, "2 × lstm (h, c) of width 8", "2 × lstm (h, c) of width 4"),
-        ({"encoder": {"name": "transformer"}}, "none", "2 × lstm (h, c) of width 4"),
+        ({"decoder.cell": "gru"}, "2 × lstm (h, c) of size 4", "2 × gru (h) of size 4"),
+        ({"encoder.layers": 1}, "1 × lstm (h, c) of size 4", "2 × lstm (h, c) of size 4"),
+        ({"encoder.hidden_size": 6}, "2 × lstm (h, c) of size 6", "2 × lstm (h, c) of size 4"),
+        ({"encoder.bidirectional": True}, "2 × lstm (h, c) of size 8", "2 × lstm (h, c) of size 4"),
+        ({"encoder": {"name": "transformer"}}, "none", "2 × lstm (h, c) of size 4"),
     ],
-    ids=["cell", "layers", "width", "directions", "no state"],
+    ids=["cell", "layers", "size", "directions", "no state"],
 )
-def test_a_state_that_does_not_fit_is_refused_with_both_named(settings, encoder, decoder):
-    with pytest.raises(SizeError) as error:
-        built("luong", **settings)
+def test_copy_bridge_error_names_both_state_shapes(overrides, encoder, decoder):
+    with pytest.raises(ShapeError) as error:
+        built("luong", **overrides)
     assert f"the encoder ends with {encoder} and the decoder starts with {decoder}" in str(error.value)
 
 
-def test_a_state_of_both_directions_side_by_side_fits():
-    built("luong", **{"encoder.bidirectional": True, "encoder.size": SIZE // 2})
+def test_copy_bridge_accepts_concatenated_directions_of_the_right_size():
+    built("luong", **{"encoder.bidirectional": True, "encoder.hidden_size": SIZE // 2})
 
 
-@pytest.mark.parametrize("bridge", ["state", "perceptron"])
-def test_a_decoder_without_a_state_wants_no_bridge(bridge):
-    with pytest.raises(SizeError, match="use bridge 'none'"):
+@pytest.mark.parametrize("bridge", ["copy", "dense"])
+def test_bridge_to_a_decoder_without_a_state_is_refused(bridge):
+    with pytest.raises(ShapeError, match="use bridge 'none'"):
         built("transformer", bridge=bridge)
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("feeding", [False, True])
 @pytest.mark.parametrize("current", [False, True])
-def test_attention_to_the_past(current, feeding):
-    settings = {"decoder.include_current": current, "decoder.readout": "context", "decoder.input_feeding": feeding}
-    model = built("attention-lm", lm=True, **settings)
+def test_attention_over_the_past_is_causal(current, feeding):
+    overrides = {"decoder.include_current": current, "decoder.readout": "context", "decoder.input_feeding": feeding}
+    model = built("attention-lm", **overrides)
     decoded, _ = run(model, batch(lm=True))
-    seen = decoded.attention[0] > 0
-    T = len(seen)
-    expected = torch.ones(T, T, dtype=torch.bool).tril(0 if current else -1)[:, : seen.shape[1]]
-    assert torch.equal(seen, expected)
+    visible = decoded.attention[0] > 0
+    T = len(visible)
+    expected = torch.ones(T, T, dtype=torch.bool).tril(0 if current else -1)[:, : visible.shape[1]]
+    assert torch.equal(visible, expected)
     assert bool(decoded.features[:, 0].any()) == current, "at t = 1 the past is empty, and the context zero"
     assert decoded.features[:, 1:].any()
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("feeding", [False, True])
-def test_weights_on_the_past_have_one_shape_in_every_wiring(feeding):
-    """B T T: one column for every state there is."""
-    decoded, _ = run(built("attention-lm", lm=True, **{"decoder.input_feeding": feeding}), batch(lm=True))
+def test_attention_weights_over_the_past_have_the_same_shape_in_every_wiring(feeding):
+    """B T T: one column per state."""
+    decoded, _ = run(built("attention-lm", **{"decoder.input_feeding": feeding}), batch(lm=True))
     assert decoded.attention.shape == (2, 5, 5)
 
 
 @torch.no_grad()
-def test_a_transformer_keeps_keys_and_values_of_every_step():
-    model = built("transformer", **{"encoder.layers": 2, "decoder.layers": 2})
+def test_transformer_state_caches_keys_and_values_of_every_step():
+    model = built("transformer")
     given = batch()
     decoded, memory = run(model, given)
     state = model.initial_state(memory)
@@ -129,78 +136,77 @@ def test_a_transformer_keeps_keys_and_values_of_every_step():
 
 @torch.no_grad()
 @pytest.mark.parametrize("preset", ["luong", "bahdanau", "transformer", "attention-lm"])
-def test_the_future_is_not_seen(preset):
-    lm = preset == "attention-lm"
-    model = built(preset, lm=lm)
-    given = batch(lm)
+def test_features_do_not_depend_on_future_tokens(preset):
+    model = built(preset)
+    given = batch(lm=preset == "attention-lm")
     memory = model.encode(given)
     inputs = shift(model.output.start(memory), given.target)
-    other = inputs.clone()
-    other[:, 3:] = 8
-    before, after = model(inputs, memory).features, model(other, memory).features
+    changed = inputs.clone()
+    changed[:, 3:] = 8
+    before, after = model(inputs, memory).features, model(changed, memory).features
     assert_close(before[:, :3], after[:, :3])
     assert not torch.allclose(before[:, 3:], after[:, 3:])
 
 
 def test_tied_embeddings_are_one_parameter():
-    model = built("luong", **{"output.tied": True})
+    model = built("luong", **{"output.tie_output_embeddings": True})
     assert [name for name, _ in model.output.named_parameters()] == ["bias", "embedding.weight"]
     f = torch.randn(3, SIZE, dtype=torch.double)
     assert_close(model.output.logits(f), f @ model.output.embedding.weight.t() + model.output.bias)
 
 
 def test_tied_embeddings_of_another_size_are_refused():
-    with pytest.raises(SizeError, match="tied embeddings of size 3 can't read features of size 4"):
-        built("luong", **{"output.tied": True, "output.size": 3})
+    with pytest.raises(ShapeError, match="features of the embedding size, 3, but they have size 4"):
+        built("luong", **{"output.tie_output_embeddings": True, "output.embedding_size": 3})
 
 
 @pytest.mark.parametrize("tied", [False, True])
 def test_shared_embeddings_are_one_parameter(tied):
-    model = built("luong", share_embeddings=True, **{"output.tied": tied})
-    own = built("luong", **{"output.tied": tied})
-    assert model.source.embedding is model.output.embedding
-    assert len(list(model.parameters())) == len(list(own.parameters())) - 1
+    model = built("luong", share_embeddings=True, **{"output.tie_output_embeddings": tied})
+    separate = built("luong", **{"output.tie_output_embeddings": tied})
+    assert model.source_embedder.embedding is model.output.embedding
+    assert len(list(model.parameters())) == len(list(separate.parameters())) - 1
     model.loss(batch()).total.backward()
-    gradient = model.source.embedding.weight.grad
-    assert gradient[8].any(), "8 is in a source only"
-    assert gradient[1].any(), "START is fed to the decoder only"
+    gradient = model.source_embedder.embedding.weight.grad
+    assert gradient[8].any(), "token 8 occurs in a source only"
+    assert gradient[1].any(), "BOS is fed to the decoder only"
 
 
 @pytest.mark.parametrize("target", [V, V + 1])
-def test_shared_embeddings_of_two_sizes_are_refused(target):
-    with pytest.raises(OptionError) as error:
+def test_shared_embeddings_of_different_sizes_are_refused(target):
+    with pytest.raises(ConfigError) as error:
         build_model(
             "luong",
             sizes={"source": V, "target": target},
-            size=SIZE,
-            settings={"share_embeddings": True, "source.size": SIZE if target > V else 3},
+            hidden_size=SIZE,
+            overrides={"share_embeddings": True, "source_embedder.embedding_size": SIZE if target > V else 3},
         )
-    assert "share_embeddings needs one vocabulary and one size" in str(error.value)
+    assert "share_embeddings needs the same vocabulary size and embedding size" in str(error.value)
     assert str((target, SIZE)) in str(error.value)
 
 
-def test_an_encoder_decoder_wants_a_source():
-    with pytest.raises(InputError, match="needs a source, and this batch has none"):
+def test_batch_without_a_source_is_refused():
+    with pytest.raises(InputError, match="needs a source, but this batch has none"):
         built("cho").loss(batch(lm=True))
 
 
-def test_a_symbol_outside_the_vocabulary_is_named():
-    with pytest.raises(SizeError, match=f"to {V}, but the vocabulary from 0 to {V - 1}"):
-        built("cho").loss(Batch.of([[3]], [[V]]))
+def test_token_outside_the_vocabulary_is_refused():
+    with pytest.raises(ShapeError, match=rf"\b{V}\b.*vocabulary.*\b{V - 1}\b"):
+        built("cho").loss(Batch.from_lists([[3]], [[V]]))
 
 
 @pytest.mark.parametrize("preset", ["luong", "bahdanau"])
-def test_steps_on_a_memory_without_gradients_still_teach_the_decoder(preset):
-    """A frozen encoder: what was folded into its memory hid the decoder's own weights from the gradient."""
-    model = build_model(preset, sizes={"source": 9, "target": 9}, size=8)
-    batch = Batch.of([[4, 5]], [[6, 7, 8]])
+def test_decoder_gets_gradients_from_steps_on_a_memory_without_gradients(preset):
+    """With a frozen encoder: weights folded into its memory used to get no gradient."""
+    model = build_model(preset, sizes={"source": 9, "target": 9}, hidden_size=8)
+    batch = Batch.from_lists([[4, 5]], [[6, 7, 8]])
     with torch.no_grad():
         memory = model.encode(batch)
         state = model.initial_state(memory)
-    model.step(torch.tensor([START]), state, memory).features.sum().backward()
+    model.step(torch.tensor([BOS]), state, memory).features.sum().backward()
     by_step = {name: p.grad for name, p in model.decoder.named_parameters()}
     model.zero_grad()
-    model(torch.tensor([[START]]), memory).features.sum().backward()
+    model(torch.tensor([[BOS]]), memory).features.sum().backward()
     for name, parameter in model.decoder.named_parameters():
         if parameter.grad is not None:
             assert_close(by_step[name], parameter.grad)
@@ -208,7 +214,7 @@ def test_steps_on_a_memory_without_gradients_still_teach_the_decoder(preset):
 
 @torch.no_grad()
 @pytest.mark.parametrize("feeding", [False, True])
-def test_the_context_in_place_of_the_state(feeding):
+def test_context_readout_returns_the_context(feeding):
     model = built("luong", **{"decoder.readout": "context", "decoder.input_feeding": feeding})
     decoded, memory = run(model, batch())
     assert_close(decoded.features, decoded.attention @ memory["values"])
@@ -216,7 +222,7 @@ def test_the_context_in_place_of_the_state(feeding):
 
 @torch.no_grad()
 @pytest.mark.parametrize("encoder", ["recurrent", "transformer"])
-def test_the_mean_of_a_source_is_over_its_real_steps(encoder):
+def test_mean_summary_ignores_padding(encoder):
     options = {"name": "recurrent", "summary": "mean", "bidirectional": True} if encoder == "recurrent" else {
         "name": "transformer", "heads": 2, "layers": 1}  # fmt: skip
     memory = built("cho", encoder=options).encode(batch())
@@ -225,43 +231,41 @@ def test_the_mean_of_a_source_is_over_its_real_steps(encoder):
 
 
 @torch.no_grad()
-def test_the_final_summary_has_the_last_state_of_both_directions():
+def test_final_summary_concatenates_the_final_states_of_both_directions():
     memory = built("cho", **{"encoder.bidirectional": True}).encode(batch())
     for row, length in enumerate((2, 4)):
-        ahead, back = memory["values"][row, length - 1, :SIZE], memory["values"][row, 0, SIZE:]
-        assert_close(memory["summary"][row], torch.cat((ahead, back)))
+        forward, backward = memory["values"][row, length - 1, :SIZE], memory["values"][row, 0, SIZE:]
+        assert_close(memory["summary"][row], torch.cat((forward, backward)))
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("feeding", [False, True])
-def test_dropout_of_a_decoder_is_between_its_layers_and_on_its_features(feeding):
-    """With nothing left of either, the second layer hears only itself, and features are zero."""
-    settings = {"decoder.input_feeding": feeding, "decoder.readout": "sum", "decoder.dropout": 0.999999}
-    model = built("luong", **settings).train()
-    heard = {}
+def test_decoder_dropout_is_between_layers_and_on_features(feeding):
+    """With everything dropped, the second layer reads only its own state, and features are zero."""
+    overrides = {"decoder.input_feeding": feeding, "decoder.readout": "sum", "decoder.dropout": 0.999999}
+    model = built("luong", **overrides).train()
+    recorded = {}
 
     def probe(name, tensor):
-        heard[name] = tensor
+        recorded[name] = tensor
         return tensor
 
     torch.manual_seed(0)
     decoded, memory = run(model, batch(), probe=probe)
     assert not decoded.features.any()
     cell = model.decoder.cells[1]
-    state = tuple(model.initial_state(memory)[f"1.{part}"] for part in ("h", "c"))
+    state = tuple(model.initial_state(memory)[f"1.{name}"] for name in ("h", "c"))
     for t in range(decoded.features.shape[1]):
         h, state = cell(cell.project(torch.zeros(2, SIZE, dtype=torch.double)), state)
-        assert_close(heard[f"decoder.1.h[{t}]"], h)
-    assert heard["decoder.0.h[0]"].any()
+        assert_close(recorded[f"decoder.1.h[{t}]"], h)
+    assert recorded["decoder.0.h[0]"].any()
 
 
 @pytest.mark.parametrize("preset", ["luong", "bahdanau", "transformer", "attention-lm", "cho"])
-def test_a_target_can_be_gone_through_in_two_pieces(preset):
-    torch.manual_seed(2)
-    source = preset != "attention-lm"
-    model = build_model(preset, sizes={"source": 9, "target": 9}, size=8)
-    model = model.double().eval()
-    batch = Batch.of([[4, 5, 6, 7], [8, 4, 5, 6]], [[4, 5], [6]] if source else None)
+def test_forward_continues_from_a_state(preset):
+    has_source = preset != "attention-lm"
+    model = built(preset)
+    batch = Batch.from_lists([[4, 5, 6, 7], [8, 4, 5, 6]], [[4, 5], [6]] if has_source else None)
     memory = model.encode(batch)
     inputs = shift(model.output.start(memory), batch.target)
     state = model.initial_state(memory)
@@ -271,9 +275,9 @@ def test_a_target_can_be_gone_through_in_two_pieces(preset):
     torch.testing.assert_close(rest.features, model(inputs, memory).features[:, 2:])
 
 
-def test_a_batch_may_have_no_target_yet():
-    model = build_model("luong", sizes={"source": 9, "target": 9}, size=4)
-    batch = Batch.of(sources=[[4, 5], [6]])
+def test_encode_needs_no_target():
+    model = build_model("luong", sizes={"source": 9, "target": 9}, hidden_size=4)
+    batch = Batch.from_lists(sources=[[4, 5], [6]])
     memory = model.encode(batch)
     assert memory.rows == 2
     with pytest.raises(InputError, match="needs a target"):
@@ -281,35 +285,36 @@ def test_a_batch_may_have_no_target_yet():
     with pytest.raises(InputError, match="at least one field"):
         Batch({})
     with pytest.raises(InputError, match="no source"):
-        build_model("attention-lm", sizes={"target": 9}, size=4).encode(batch)
+        build_model("attention-lm", sizes={"target": 9}, hidden_size=4).encode(batch)
 
 
 @pytest.mark.parametrize("preset", ["luong", "cho", "transformer"])
-def test_rows_that_are_no_beams_of_the_sentences_are_refused(preset):
-    model = build_model(preset, sizes={"source": 9, "target": 9}, size=4)
-    memory = model.encode(Batch.of(sources=[[4, 5], [6]]))
+def test_rows_that_are_not_a_multiple_of_the_sentences_are_refused(preset):
+    model = built(preset)
+    memory = model.encode(Batch.from_lists(sources=[[4, 5], [6]]))
     state = model.initial_state(memory).select(torch.tensor([0, 0, 1]))
-    with pytest.raises(SizeError, match="3 rows can't be beams of 2 sentences"):
+    with pytest.raises(ShapeError, match=r"3 rows .* 2 sentences"):
         model.step(torch.tensor([4, 4, 4]), state, memory)
 
 
-def test_a_summary_that_nothing_reads_is_refused():
-    with pytest.raises(OptionError, match="summary='mean' has no use"):
-        build_model("luong", sizes={"source": 9, "target": 9}, size=4, settings={"encoder.summary": "mean"})
+def test_unused_summary_is_refused():
+    with pytest.raises(ConfigError, match="summary='mean' has no effect"):
+        build_model("luong", sizes={"source": 9, "target": 9}, hidden_size=4, overrides={"encoder.summary": "mean"})
 
 
-def test_noise_is_drawn_only_for_what_is_fed_back(monkeypatch):
-    drawn = []
+def test_dropout_mask_is_sampled_for_the_features_only(monkeypatch):
+    """With one layer, nothing else is dropped."""
+    sampled = []
     monkeypatch.setattr(
-        "seqloom.nn.dropout.noise", lambda shape, p, like: drawn.append(shape) or like.new_ones(shape)
+        "seqloom.nn.dropout.dropout_mask", lambda shape, p, like: sampled.append(shape) or like.new_ones(shape)
     )
     for preset, shapes in (("bahdanau", [(2, 3, 4)]), ("luong", [(2, 3, 4)])):
         model = build_model(
             preset,
             sizes={"source": 9, "target": 9},
-            size=4,
-            settings={"decoder.dropout": 0.5, "decoder.layers": 1, "encoder.layers": 1},
+            hidden_size=4,
+            overrides={"decoder.dropout": 0.5, "decoder.layers": 1, "encoder.layers": 1},
         ).train()
-        drawn.clear()
-        model.loss(Batch.of([[4, 5], [6, 7]], [[4, 5], [6, 7]]))
-        assert [tuple(shape) for shape in drawn] == shapes
+        sampled.clear()
+        model.loss(Batch.from_lists([[4, 5], [6, 7]], [[4, 5], [6, 7]]))
+        assert [tuple(shape) for shape in sampled] == shapes

@@ -1,4 +1,4 @@
-"""Tensors here are tiny: more threads would only wait for each other."""
+"""One thread: the tensors of these tests are too small to benefit from more."""
 
 import torch
 

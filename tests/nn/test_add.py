@@ -1,4 +1,4 @@
-"""A loop's constants get the gradient that plain autograd gives them, whatever part of the loop is asked for."""
+"""``Loop`` gives the same values and gradients as plain autograd, also for parts of a loop."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def rand(*shape: int) -> torch.Tensor:
 
 
 def looped_linear(z, weight, first):
-    """x_{t+1} depends on a_t, as in a loop that can't be avoided."""
+    """x_{t+1} depends on a_t, so the steps can't run in parallel."""
     loop, x, steps = Loop(T), first, []
     for t in range(T):
         steps.append(loop.add(weight, x, z[:, t]))
@@ -54,7 +54,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_values_and_gradients_are_those_of_the_plain_loop(name):
+def test_loop_has_values_and_gradients_of_plain_autograd(name):
     torch.manual_seed(0)
     looped, plain, make = CASES[name]
     inputs = make()
@@ -67,13 +67,13 @@ def test_values_and_gradients_are_those_of_the_plain_loop(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_parts_of_the_loop_can_be_asked_one_after_the_other(name):
-    """A backward pass through some steps, or to some inputs, leaves nothing behind for the next."""
+def test_repeated_partial_backward_passes(name):
+    """A backward pass through some steps, or to some inputs, does not affect the next one."""
     torch.manual_seed(1)
     looped, plain, make = CASES[name]
     inputs = make()
     ours, reference = looped(*inputs), plain(*inputs)
-    torch.autograd.grad(ours[:, 3].sum(), inputs[2], retain_graph=True)  # not to the constant
+    torch.autograd.grad(ours[:, 3].sum(), inputs[2], retain_graph=True)  # not to W
     for step in (1, 3, 0):
         expected = torch.autograd.grad(reference[:, step].sum(), inputs[1], retain_graph=True)
         torch.testing.assert_close(torch.autograd.grad(ours[:, step].sum(), inputs[1], retain_graph=True), expected)
@@ -81,12 +81,12 @@ def test_parts_of_the_loop_can_be_asked_one_after_the_other(name):
 
 @pytest.mark.parametrize("name", parts("cell"))
 @pytest.mark.parametrize("sizes", [(4,), (4, 3)], ids=["one input", "two inputs"])
-def test_a_cell_in_a_loop_is_the_cell(name, sizes):
-    """With all inputs arriving step by step, for every cell."""
+def test_cells_in_a_loop_match_plain_autograd(name, sizes):
+    """With all inputs projected step by step, for every cell."""
     torch.manual_seed(2)
     cell = build("cell", name, sizes, 4).double()
     inputs = [rand(B, T, size) for size in sizes]
-    start = tuple(rand(B, 4) for _ in cell.parts)
+    start = tuple(rand(B, 4) for _ in cell.state_names)
 
     def looped():
         loop, state = Loop(T), start
@@ -97,7 +97,7 @@ def test_a_cell_in_a_loop_is_the_cell(name, sizes):
     def plain():
         state = start
         for t in range(T):
-            z = sum(cell.project(x[:, t], block) for block, x in enumerate(inputs))
+            z = sum(cell.project(x[:, t], n) for n, x in enumerate(inputs))
             h, state = cell(z, state)
         return h
 
@@ -109,8 +109,8 @@ def test_a_cell_in_a_loop_is_the_cell(name, sizes):
     )
 
 
-def test_parts_of_a_matrix_and_more_uses_than_steps_have_their_own_gradients():
-    """Two halves of one parameter, each used twice per step, in a loop that is longer than it was said to be."""
+def test_views_of_one_parameter_and_more_uses_than_steps():
+    """Two halves of one parameter, each used twice per step, in a loop with more steps than announced."""
     torch.manual_seed(3)
     weight, first = rand(2 * X, X), rand(B, X)
 
@@ -130,7 +130,7 @@ def test_parts_of_a_matrix_and_more_uses_than_steps_have_their_own_gradients():
 
 
 @pytest.mark.parametrize("shape", [(B, X), (B, T, X)], ids=["rows", "rows and steps"])
-def test_the_plain_operation_is_its_formula(shape):
+def test_add_matches_the_formula(shape):
     W, x, b = rand(Z, X), rand(*shape), rand(Z)
     onto = rand(*shape[:-1], Z)
     product = torch.einsum("zx,...x->...z", W, x)

@@ -1,25 +1,25 @@
-"""Dropout: how often it drops, what it leaves, and that it is the same for the same seed."""
+"""Dropout: rate, rescaling, independence and reproducibility."""
 
 import pytest
 import torch
 
-from seqloom.errors import OptionError
+from seqloom.errors import ConfigError
 from seqloom.nn.dropout import Dropout, dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
-def test_it_drops_as_often_as_said_and_keeps_the_mean(p):
+def test_dropout_rate_and_rescaling(p):
     torch.manual_seed(0)
     n = 400_000
     y = dropout(torch.ones(n, dtype=torch.float64), p, True)
     dropped = (y == 0).double().mean()
-    spread = (p * (1 - p) / n) ** 0.5
-    assert abs(dropped - p) < 5 * spread
+    standard_error = (p * (1 - p) / n) ** 0.5
+    assert abs(dropped - p) < 5 * standard_error
     assert y[y != 0].unique().tolist() == pytest.approx([1 / (1 - p)], rel=1e-4)
 
 
-def test_entries_are_dropped_independently_of_their_neighbours():
-    """Four entries share one draw of 64 bits: all 16 patterns of four must be as frequent as chance has them."""
+def test_neighboring_entries_are_dropped_independently():
+    """Four entries share one draw of 64 bits: all 16 patterns must be equally frequent."""
     torch.manual_seed(1)
     kept = (dropout(torch.ones(200_000, 4), 0.5, True) != 0).long()
     counts = torch.bincount((kept * torch.tensor([1, 2, 4, 8])).sum(1), minlength=16).double()
@@ -29,7 +29,7 @@ def test_entries_are_dropped_independently_of_their_neighbours():
 
 
 @pytest.mark.parametrize("shape", [(1,), (3,), (5, 7), (2, 3, 5)])
-def test_any_shape_and_the_gradient_is_the_noise(shape):
+def test_gradient_is_the_dropout_mask_for_any_shape(shape):
     torch.manual_seed(2)
     x = torch.randn(shape, dtype=torch.float64, requires_grad=True)
     y = dropout(x, 0.4, True)
@@ -37,15 +37,15 @@ def test_any_shape_and_the_gradient_is_the_noise(shape):
     torch.testing.assert_close(y, x * grad)
 
 
-def test_nothing_happens_outside_of_training_or_at_zero():
+def test_dropout_is_inactive_in_eval_mode_and_at_probability_zero():
     x = torch.randn(4)
     assert Dropout(0.5).eval()(x) is x
     assert Dropout(0.0)(x) is x
-    assert Dropout(0.0).over_steps((2, 3, 4), x) is None
+    assert Dropout(0.0).sample_step_masks((2, 3, 4), x) is None
     assert not Dropout(1.0)(x).any()
 
 
-def test_a_seed_fixes_it():
+def test_dropout_is_determined_by_the_seed():
     x = torch.ones(100)
     results = []
     for seed in (3, 3, 4):
@@ -56,6 +56,6 @@ def test_a_seed_fixes_it():
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.1])
-def test_what_is_no_probability_is_refused(p):
-    with pytest.raises(OptionError, match="between 0 and 1"):
+def test_invalid_dropout_probability_is_an_error(p):
+    with pytest.raises(ConfigError, match="between 0 and 1"):
         Dropout(p)

@@ -1,4 +1,4 @@
-"""What passes between the parts while a model works."""
+"""The encoded source, ``Memory``."""
 
 import pytest
 import torch
@@ -6,9 +6,9 @@ import torch
 from seqloom.nn.memory import Memory
 
 
-def test_a_memory_has_no_length_and_says_what_to_ask_for():
-    """It could be that of the tensors or of the sentences; and code that asks whether it is empty must not fail."""
-    memory = Memory(mask=torch.ones(3, 2, dtype=torch.bool))
+def test_len_of_memory_is_an_error_but_memory_is_truthy():
+    """The length could be the number of tensors or of sentences; ``if memory`` must work nevertheless."""
+    memory = Memory({"mask": torch.ones(3, 2, dtype=torch.bool)})
     with pytest.raises(TypeError, match=r"use memory\.rows"):
         len(memory)
     assert memory.rows == 3

@@ -1,4 +1,4 @@
-"""A cell over time: against torch.nn, the fused twin against the loop, any mask, given and learned first states."""
+"""Recurrent networks against torch.nn, fused kernels against the loop, masks, given and learned initial states."""
 
 import pytest
 import torch
@@ -7,45 +7,45 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from seqloom.errors import InputError, SizeError
+from seqloom.errors import InputError, ShapeError
 from seqloom.nn import fused
-from seqloom.nn.recurrent import Recurrent, over_time
+from seqloom.nn.recurrent import StackedRNN, unroll
 from seqloom.registry import build, parts
 from tests.nn.helpers import (
     CELLS,
-    Recorder,
+    RecordingProbe,
     assert_equal,
     assert_equal_with_gradients,
     gradients,
+    identity_probe,
     make_cell,
     make_state,
     masks,
-    mixed,
     rand,
-    shaken,
-    unchanged,
+    randomize_parameters,
+    weighted_sum,
 )
 from tests.variants import label
 
 E, H, B, S = 3, 4, 3, 5
 TORCH = {"elman": nn.RNN, "gru": nn.GRU, "lstm": nn.LSTM}
-TWINS = [spec for spec in CELLS if build("cell", spec, 1, 1).has_twin]
-assert TORCH.keys() <= {spec["name"] for spec in TWINS}
+FUSED_CELLS = [spec for spec in CELLS if build("cell", spec, 1, 1).has_fused_kernel]
+assert TORCH.keys() <= {spec["name"] for spec in FUSED_CELLS}
 every_cell = pytest.mark.parametrize("spec", CELLS, ids=label)
-every_twin = pytest.mark.parametrize("spec", TWINS, ids=label)
+every_fused_cell = pytest.mark.parametrize("spec", FUSED_CELLS, ids=label)
 in_both_directions = pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
 LENGTHS = torch.tensor([3, 5, 1])
-HOLES = torch.tensor([[0, 1, 0, 1, 1], [1, 1, 1, 1, 1], [0, 0, 1, 0, 0]]).bool()
+GAPS = torch.tensor([[0, 1, 0, 1, 1], [1, 1, 1, 1, 1], [0, 0, 1, 0, 0]]).bool()
 
 
 def signs(cell):
-    """−1 for the update gate of a GRU, whose sense PyTorch turns."""
-    turned = torch.ones_like(cell.bias)
-    return torch.cat([-b if name == "update" else b for name, b in cell.named_blocks(turned).items()])
+    """−1 for the update gate of a GRU, which PyTorch defines as 1 − z; 1 elsewhere."""
+    ones = torch.ones_like(cell.bias)
+    return torch.cat([-b if name == "update" else b for name, b in cell.named_blocks(ones).items()])
 
 
-def as_torch(ours, spec):
-    """torch.nn's recurrence with our weights; its second bias is zero but for the GRU's candidate."""
+def to_torch(ours, spec):
+    """The torch.nn network with our weights; its second bias is zero, except for the candidate of a GRU."""
     theirs = TORCH[spec["name"]](
         ours.cells[0].input_sizes[0],
         ours.size,
@@ -66,20 +66,20 @@ def as_torch(ours, spec):
 
 
 def run_torch(theirs, x, mask):
-    """Outputs and, layer by layer, the last state with directions side by side: in our shape."""
+    """Outputs, and the final state of every layer with directions concatenated, in our shape."""
     if mask is None:
-        y, last = theirs(x)
+        y, final = theirs(x)
     else:
         packed = pack_padded_sequence(x, mask.sum(1), batch_first=True, enforce_sorted=False)
-        y, last = theirs(packed)
+        y, final = theirs(packed)
         y, _ = pad_packed_sequence(y, batch_first=True, total_length=x.shape[1])
-    parts = last if isinstance(last, tuple) else (last,)
-    by_layer = [part.unflatten(0, (theirs.num_layers, -1)).transpose(1, 2).flatten(2) for part in parts]
+    tensors = final if isinstance(final, tuple) else (final,)
+    by_layer = [part.unflatten(0, (theirs.num_layers, -1)).transpose(1, 2).flatten(2) for part in tensors]
     return y, tuple(zip(*by_layer, strict=True))
 
 
 def paired_weights(ours, theirs):
-    """Our parameters and, for each, PyTorch's gradient of it."""
+    """Pairs of our parameters and PyTorch's gradients."""
     for cell, weights in zip(ours.cells, theirs.all_weights, strict=True):
         W, U, b, b2 = (w.grad for w in weights)
         yield cell.inputs[0], W * signs(cell)[:, None]
@@ -89,16 +89,16 @@ def paired_weights(ours, theirs):
             yield cell.candidate_bias, b2[2 * ours.size :]
 
 
-@pytest.mark.parametrize("spec", [s for s in TWINS if s["name"] in TORCH], ids=label)
+@pytest.mark.parametrize("spec", [s for s in FUSED_CELLS if s["name"] in TORCH], ids=label)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
 @pytest.mark.parametrize("layers", [1, 2, 3])
-@pytest.mark.parametrize("bidirectional", [False, True], ids=["one way", "both ways"])
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "bidirectional"])
 @pytest.mark.parametrize("masked", [False, True], ids=["full", "padded"])
 def test_equals_torch_nn(spec, dtype, layers, bidirectional, masked):
     torch.manual_seed(1)
     tolerance = 1e-10 if dtype is torch.float64 else 2e-5
-    ours = shaken(Recurrent(E, H, cell=spec, layers=layers, bidirectional=bidirectional), dtype)
-    theirs = as_torch(ours, spec)
+    ours = randomize_parameters(StackedRNN(E, H, cell=spec, layers=layers, bidirectional=bidirectional), dtype)
+    theirs = to_torch(ours, spec)
     mask = torch.arange(S) < LENGTHS[:, None] if masked else None
     x, x2 = rand(B, S, E, dtype=dtype), rand(B, S, E, dtype=dtype)
     x2.data.copy_(x.data)
@@ -107,33 +107,33 @@ def test_equals_torch_nn(spec, dtype, layers, bidirectional, masked):
     assert_equal(result, expected, tolerance)
     with torch.no_grad():
         assert_equal(ours(x, mask), expected, tolerance)
-    mixed(result).backward()
-    mixed(expected).backward()
+    weighted_sum(result).backward()
+    weighted_sum(expected).backward()
     assert_equal(x.grad, x2.grad, tolerance)
-    for weight, wanted in paired_weights(ours, theirs):
-        assert_equal(weight.grad, wanted, tolerance)
+    for weight, grad in paired_weights(ours, theirs):
+        assert_equal(weight.grad, grad, tolerance)
 
 
-def alone(cell, xs, state, mask=None, backward=False):
-    """The reference: every row by itself, only its real steps, one plain step after another."""
+def unroll_rows(cell, xs, state, mask=None, backward=False):
+    """The reference: every row separately, step by step, skipping padding."""
     rows = range(len(xs[0]))
     steps = xs[0].shape[1]
     hs, finals = [], []
     for row in rows:
-        now = tuple(part[row : row + 1] for part in state)
-        h = [torch.zeros_like(now[0][0])] * steps
+        current = tuple(part[row : row + 1] for part in state)
+        h = [torch.zeros_like(current[0][0])] * steps
         for t in reversed(range(steps)) if backward else range(steps):
             if mask is None or mask[row, t]:
-                z = sum(cell.project(x[row : row + 1, t], block) for block, x in enumerate(xs))
-                out, now = cell(z, now)
+                z = sum(cell.project(x[row : row + 1, t], n) for n, x in enumerate(xs))
+                out, current = cell(z, current)
                 h[t] = out[0]
         hs.append(torch.stack(h))
-        finals.append(now)
+        finals.append(current)
     return torch.stack(hs), tuple(torch.cat(parts) for parts in zip(*finals, strict=True))
 
 
-def over(cell, inputs=(E,), seed=2):
-    """A cell, its inputs, a first state, and all leaves."""
+def make_cell_and_inputs(cell, inputs=(E,), seed=2):
+    """A cell, its inputs, an initial state, and all leaves."""
     torch.manual_seed(seed)
     cell = make_cell(cell, inputs, H)
     xs, state = tuple(rand(B, S, n) for n in cell.input_sizes), make_state(cell, B)
@@ -143,169 +143,176 @@ def over(cell, inputs=(E,), seed=2):
 @every_cell
 @in_both_directions
 @pytest.mark.parametrize("inputs", [(E,), (H,), (E, 2)])
-@pytest.mark.parametrize("mask", [None, HOLES], ids=["full", "holes"])
-@pytest.mark.parametrize("probe", [None, unchanged], ids=["silent", "probe"])
-def test_each_row_is_as_if_alone_with_its_real_steps(spec, backward, inputs, mask, probe):
-    cell, xs, state, leaves = over(spec, inputs)
-    more = {} if probe is None else {"probe": probe}
-    result = over_time(cell, xs, state, mask=mask, backward=backward, **more)
-    assert_equal_with_gradients(result, alone(cell, xs, state, mask, backward), leaves)
+@pytest.mark.parametrize("mask", [None, GAPS], ids=["full", "gaps"])
+@pytest.mark.parametrize("probe", [None, identity_probe], ids=["no probe", "probe"])
+def test_rows_match_unpadded_sequences(spec, backward, inputs, mask, probe):
+    cell, xs, state, leaves = make_cell_and_inputs(spec, inputs)
+    options = {} if probe is None else {"probe": probe}
+    result = unroll(cell, xs, state, mask=mask, backward=backward, **options)
+    assert_equal_with_gradients(result, unroll_rows(cell, xs, state, mask, backward), leaves)
 
 
-@every_twin
+@every_fused_cell
 @given(mask=masks(B, S), backward=st.booleans(), two=st.booleans())
 @settings(max_examples=25, deadline=None)
-def test_fused_twin_is_the_loop(spec, mask, backward, two):
-    cell, xs, state, leaves = over(spec, (E, 2) if two else (E,))
-    fused = over_time(cell, xs, state, mask=mask, backward=backward)
-    loop = over_time(cell, xs, state, mask=mask, backward=backward, probe=unchanged)
+def test_fused_kernel_equals_loop(spec, mask, backward, two):
+    cell, xs, state, leaves = make_cell_and_inputs(spec, (E, 2) if two else (E,))
+    fused = unroll(cell, xs, state, mask=mask, backward=backward)
+    loop = unroll(cell, xs, state, mask=mask, backward=backward, probe=identity_probe)
     assert_equal_with_gradients(fused, loop, leaves)
     assert not fused[0][~mask].any()
 
 
-@every_twin
+@every_fused_cell
 @in_both_directions
-def test_fused_twin_is_the_loop_in_float32(spec, backward):
+def test_fused_kernel_equals_loop_in_float32(spec, backward):
     torch.manual_seed(3)
-    cell = shaken(build("cell", spec, E, H), torch.float32)
+    cell = randomize_parameters(build("cell", spec, E, H), torch.float32)
     x, state = rand(B, S, E, dtype=torch.float32), make_state(cell, B, torch.float32)
-    fused = over_time(cell, (x,), state, mask=HOLES, backward=backward)
-    loop = over_time(cell, (x,), state, mask=HOLES, backward=backward, probe=unchanged)
+    fused = unroll(cell, (x,), state, mask=GAPS, backward=backward)
+    loop = unroll(cell, (x,), state, mask=GAPS, backward=backward, probe=identity_probe)
     assert_equal_with_gradients(fused, loop, [x, *state, *cell.parameters()], 2e-5)
 
 
 @every_cell
-@pytest.mark.parametrize("probe", [None, unchanged], ids=["silent", "probe"])
-def test_a_row_with_nothing_real_keeps_its_state(spec, probe):
-    cell, xs, state, leaves = over(spec)
-    mask = HOLES.clone()
+@pytest.mark.parametrize("probe", [None, identity_probe], ids=["no probe", "probe"])
+def test_row_of_only_padding_keeps_its_state(spec, probe):
+    cell, xs, state, leaves = make_cell_and_inputs(spec)
+    mask = GAPS.clone()
     mask[1] = False
-    more = {} if probe is None else {"probe": probe}
-    h, last = over_time(cell, xs, state, mask=mask, **more)
-    assert_equal([part[1] for part in last], [part[1] for part in state])
-    assert_equal_with_gradients((h, last), alone(cell, xs, state, mask), leaves)
+    options = {} if probe is None else {"probe": probe}
+    h, final = unroll(cell, xs, state, mask=mask, **options)
+    assert_equal([part[1] for part in final], [part[1] for part in state])
+    assert_equal_with_gradients((h, final), unroll_rows(cell, xs, state, mask), leaves)
 
 
 @every_cell
 @in_both_directions
 @pytest.mark.parametrize("size", [1.0, 1e3, 1e6])
-def test_what_stands_in_the_padding_changes_nothing(spec, backward, size):
-    cell, (x,), state, leaves = over(spec)
-    other = torch.where(HOLES[..., None], x, size * torch.randn_like(x))
-    result = over_time(cell, (other,), state, mask=HOLES, backward=backward)
-    assert_equal_with_gradients(result, over_time(cell, (x,), state, mask=HOLES, backward=backward), leaves)
+def test_padding_values_change_nothing(spec, backward, size):
+    cell, (x,), state, leaves = make_cell_and_inputs(spec)
+    other = torch.where(GAPS[..., None], x, size * torch.randn_like(x))
+    result = unroll(cell, (other,), state, mask=GAPS, backward=backward)
+    assert_equal_with_gradients(result, unroll(cell, (x,), state, mask=GAPS, backward=backward), leaves)
 
 
 @every_cell
-@pytest.mark.parametrize("bidirectional", [False, True], ids=["one way", "both ways"])
-def test_a_stack_is_its_layers_one_on_the_other(spec, bidirectional):
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["forward", "bidirectional"])
+def test_stack_equals_layers_one_by_one(spec, bidirectional):
     torch.manual_seed(4)
-    stack = shaken(Recurrent(E, H, cell=spec, layers=2, bidirectional=bidirectional, initial="learned"))
+    stack = randomize_parameters(
+        StackedRNN(E, H, cell=spec, layers=2, bidirectional=bidirectional, initial_state="learned")
+    )
     x, D = rand(B, S, E), 1 + bidirectional
-    parts = len(stack.parts)
+    n_tensors = len(stack.state_names)
     below, finals = x, []
     for n in range(2):
-        firsts = [v.expand(B, -1).split(H, -1) for v in stack.initial[n * parts : (n + 1) * parts]]
-        ways = [
-            alone(stack.cells[n * D + d], (below,), tuple(first[d] for first in firsts), HOLES, backward=d == 1)
+        initial = [v.expand(B, -1).split(H, -1) for v in stack.initial[n * n_tensors : (n + 1) * n_tensors]]
+        directions = [
+            unroll_rows(stack.cells[n * D + d], (below,), tuple(v[d] for v in initial), GAPS, backward=d == 1)
             for d in range(D)
         ]
-        below = torch.cat([h for h, _ in ways], -1)
-        finals.append(tuple(torch.cat(part, -1) for part in zip(*(last for _, last in ways), strict=True)))
+        below = torch.cat([h for h, _ in directions], -1)
+        finals.append(tuple(torch.cat(part, -1) for part in zip(*(final for _, final in directions), strict=True)))
     assert stack.output_size == D * H
     leaves = [x, *stack.parameters()]
-    assert_equal_with_gradients(stack(x, HOLES), (below, finals), leaves)
-    assert_equal_with_gradients(stack(x, HOLES, probe=unchanged), (below, finals), leaves)
+    assert_equal_with_gradients(stack(x, GAPS), (below, finals), leaves)
+    assert_equal_with_gradients(stack(x, GAPS, probe=identity_probe), (below, finals), leaves)
 
 
 @every_cell
-@pytest.mark.parametrize("initial", ["zero", "learned"])
-def test_a_given_state_replaces_the_first(spec, initial):
+@pytest.mark.parametrize("initial_state", ["zero", "learned"])
+def test_given_state_replaces_initial_state(spec, initial_state):
     torch.manual_seed(5)
-    stack = shaken(Recurrent(E, H, cell=spec, layers=2, bidirectional=True, initial=initial))
+    stack = randomize_parameters(
+        StackedRNN(E, H, cell=spec, layers=2, bidirectional=True, initial_state=initial_state)
+    )
     x = rand(B, S, E)
-    given_state = tuple(tuple(rand(B, 2 * H) for _ in stack.parts) for _ in range(2))
+    given_state = tuple(tuple(rand(B, 2 * H) for _ in stack.state_names) for _ in range(2))
     leaves = [x, *(t for s in given_state for t in s), *stack.parameters()]
-    result = stack(x, HOLES, given_state)
-    assert_equal_with_gradients(result, stack(x, HOLES, given_state, probe=unchanged), leaves)
+    result = stack(x, GAPS, given_state)
+    assert_equal_with_gradients(result, stack(x, GAPS, given_state, probe=identity_probe), leaves)
     assert not any(g.any() for g in gradients(result, stack.initial))
-    own = stack.first_state(x)
-    assert_equal_with_gradients(stack(x, HOLES, own), stack(x, HOLES), [x, *stack.parameters()])
-    if initial == "zero":
-        assert not any(part.any() for layer in own for part in layer)
+    default = stack.initial_state(x)
+    assert_equal_with_gradients(stack(x, GAPS, default), stack(x, GAPS), [x, *stack.parameters()])
+    if initial_state == "zero":
+        assert not any(part.any() for layer in default for part in layer)
 
 
 @every_cell
-def test_learned_first_states_begin_at_zero_and_get_gradients(spec):
+def test_learned_initial_states_start_at_zero_and_get_gradients(spec):
     torch.manual_seed(6)
-    learned = Recurrent(E, H, cell=spec, layers=2, bidirectional=True, initial="learned")
-    assert len(learned.initial) == 2 * len(learned.parts)
+    learned = StackedRNN(E, H, cell=spec, layers=2, bidirectional=True, initial_state="learned")
+    assert len(learned.initial) == 2 * len(learned.state_names)
     assert not any(v.any() for v in learned.initial)
     x = rand(B, S, E, dtype=torch.float32)
-    assert all(g.any() for g in gradients(learned(x, HOLES), learned.initial))
+    assert all(g.any() for g in gradients(learned(x, GAPS), learned.initial))
 
 
 @every_cell
-def test_continuing_from_the_last_state_is_running_on(spec):
+def test_continuing_from_final_state_equals_one_run(spec):
     torch.manual_seed(7)
-    stack = shaken(Recurrent(E, H, cell=spec, layers=2))
+    stack = randomize_parameters(StackedRNN(E, H, cell=spec, layers=2))
     x, mask = rand(B, S, E), torch.tensor([[0, 1, 0, 1, 1], [1, 1, 1, 1, 1], [1, 0, 1, 0, 0]]).bool()
-    first, state = stack(x[:, :2], mask[:, :2])
-    second, last = stack(x[:, 2:], mask[:, 2:], state)
-    assert_equal_with_gradients((torch.cat((first, second), 1), last), stack(x, mask), [x, *stack.parameters()])
+    start, state = stack(x[:, :2], mask[:, :2])
+    rest, final = stack(x[:, 2:], mask[:, 2:], state)
+    assert_equal_with_gradients((torch.cat((start, rest), 1), final), stack(x, mask), [x, *stack.parameters()])
 
 
-def test_dropout_is_between_layers_only():
+def test_dropout_only_between_layers():
+    """A dropout of 1 zeroes everything between the layers, and nothing else."""
     torch.manual_seed(8)
-    stack = shaken(Recurrent(E, H, cell="gru", layers=2, dropout=1.0))  # all that passes is dropped
+    stack = randomize_parameters(
+        StackedRNN(E, H, cell="gru", layers=2, dropout=1.0)
+    )  # drops everything between layers
     x = rand(B, S, E)
-    below, low = over_time(stack.cells[0], (x,), stack.first_state(x)[0])
-    nothing, high = over_time(stack.cells[1], (torch.zeros_like(below),), stack.first_state(x)[1])
-    assert_equal(stack(x), (nothing, (low, high)))
-    assert not torch.allclose(stack.eval()(x)[0], nothing)
+    below, final_below = unroll(stack.cells[0], (x,), stack.initial_state(x)[0])
+    top, final_top = unroll(stack.cells[1], (torch.zeros_like(below),), stack.initial_state(x)[1])
+    assert_equal(stack(x), (top, (final_below, final_top)))
+    assert not torch.allclose(stack.eval()(x)[0], top)
 
 
 @every_cell
-def test_names_that_a_probe_hears(spec):
+def test_probe_names(spec):
     torch.manual_seed(9)
-    stack, probe = shaken(Recurrent(E, H, cell=spec, layers=2, bidirectional=True)), Recorder()
+    stack, probe = randomize_parameters(StackedRNN(E, H, cell=spec, layers=2, bidirectional=True)), RecordingProbe()
     stack(rand(1, 2, E), probe=probe)
-    names = {*stack.cells[0].blocks, *stack.cells[0].parts}
-    assert set(probe.seen) == {
-        f"{n}.{way}.{name}[{t}]"
+    names = {*stack.cells[0].blocks, *stack.cells[0].state_names}
+    assert set(probe.recorded) == {
+        f"{n}.{direction}.{name}[{t}]"
         for n in range(2)
-        for way in ("forward", "backward")
+        for direction in ("forward", "backward")
         for t in range(2)
         for name in names
     }
 
 
-def test_a_probe_can_hold_the_memory_of_an_lstm_through_time():
+def test_probe_can_freeze_the_lstm_cell_state():
     torch.manual_seed(10)
-    cell, (x,), state, _ = over("lstm")
-    _, (_, c) = over_time(cell, (x,), state, probe=Recorder(forget=1.0, input=0.0))
+    cell, (x,), state, _ = make_cell_and_inputs("lstm")
+    _, (_, c) = unroll(cell, (x,), state, probe=RecordingProbe(forget=1.0, input=0.0))
     assert_equal(c, state[1])
-    _, (h, _) = over_time(cell, (x,), state, probe=Recorder(output=0.0))
+    _, (h, _) = unroll(cell, (x,), state, probe=RecordingProbe(output=0.0))
     assert_equal(h, torch.zeros_like(h))
 
 
 @pytest.mark.parametrize("bad", [1, H + 1], ids=["one layer", "too wide"])
-def test_states_that_do_not_fit_are_refused(bad):
-    stack = Recurrent(E, H, cell="elman", layers=2)
+def test_initial_state_of_wrong_shape_is_an_error(bad):
+    stack = StackedRNN(E, H, cell="elman", layers=2)
     state = ((torch.zeros(B, H),),) if bad == 1 else ((torch.zeros(B, bad),),) * 2
-    with pytest.raises(SizeError, match=r"each of 2 layers.*\(3, 4\); given"):
+    with pytest.raises(ShapeError, match=r"each of 2 layers.*\(3, 4\); got"):
         stack(torch.zeros(B, S, E), None, state)
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru", "rnn_tanh"])
-def test_fused_recurrences_get_their_first_state_in_one_piece(name, monkeypatch):
-    """On a GPU they take no other, and the first state is often one vector for all rows."""
-    taken = []
+def test_fused_kernels_get_contiguous_initial_states(name, monkeypatch):
+    """GPU kernels require it, and the initial state is often one vector expanded to all rows."""
+    states = []
     original = getattr(torch, name)
 
-    def spy(x, first, *more):
-        taken.extend([first] if isinstance(first, torch.Tensor) else first)
-        return original(x, first, *more)
+    def spy(x, initial, *more):
+        states.extend([initial] if isinstance(initial, torch.Tensor) else initial)
+        return original(x, initial, *more)
 
     monkeypatch.setattr(torch, name, spy)
     x, h = torch.randn(3, 2, 4), torch.zeros(4).expand(3, -1)
@@ -313,52 +320,52 @@ def test_fused_recurrences_get_their_first_state_in_one_piece(name, monkeypatch)
     weights = [torch.randn(4 * blocks, 4), torch.randn(4 * blocks, 4), *torch.zeros(2, 4 * blocks)]
     {"lstm": lambda: fused.lstm(x, h, h, weights), "gru": lambda: fused.gru(x, h, weights),
      "rnn_tanh": lambda: fused.elman(x, h, weights)}[name]()  # fmt: skip
-    assert taken
-    assert all(state.is_contiguous() for state in taken)
+    assert states
+    assert all(state.is_contiguous() for state in states)
 
 
 @pytest.mark.parametrize(
     ("mask", "error"),
     [
-        (torch.ones(B, S + 4, dtype=torch.bool), SizeError),
-        (torch.ones(B, S), SizeError),
+        (torch.ones(B, S + 4, dtype=torch.bool), ShapeError),
+        (torch.ones(B, S), ShapeError),
         (torch.zeros(B, S, dtype=torch.bool), InputError),
     ],
-    ids=["too long", "float", "nothing real"],
+    ids=["too long", "float", "only padding"],
 )
-def test_a_mask_that_does_not_fit_is_refused_whatever_it_holds(mask, error):
+def test_invalid_mask_is_an_error(mask, error):
     with pytest.raises(error, match="mask"):
-        Recurrent(E, H)(torch.randn(B, S, E), mask)
+        StackedRNN(E, H)(torch.randn(B, S, E), mask)
 
 
-def test_no_step_at_all_is_refused():
+def test_sequence_of_length_zero_is_an_error():
     with pytest.raises(InputError, match="at least one step"):
-        Recurrent(E, H)(torch.randn(B, 0, E))
+        StackedRNN(E, H)(torch.randn(B, 0, E))
 
 
 @pytest.mark.parametrize(
     ("cell", "name"),
-    [("lstm", "lstm"), ("elman", "rnn_tanh"), ({"name": "gru", "reset": "after"}, "gru"), ("gru", None)],
+    [("lstm", "lstm"), ("elman", "rnn_tanh"), ({"name": "gru", "reset_after": True}, "gru"), ("gru", None)],
     ids=str,
 )
-def test_the_fused_recurrence_is_what_runs(cell, name, monkeypatch):
-    """It is what makes the difference in speed, so it must not be lost unseen."""
-    ran = []
+def test_fused_kernel_is_used(cell, name, monkeypatch):
+    """The fused kernel is much faster; losing it would otherwise go unnoticed."""
+    called = []
 
-    def spied(fast):
-        run = getattr(torch, fast)
-        return lambda *given: ran.append(fast) or run(*given)
+    def spy(name):
+        kernel = getattr(torch, name)
+        return lambda *args: called.append(name) or kernel(*args)
 
-    for fast in ("lstm", "rnn_tanh", "gru"):
-        monkeypatch.setattr(torch, fast, spied(fast))
+    for kernel in ("lstm", "rnn_tanh", "gru"):
+        monkeypatch.setattr(torch, kernel, spy(kernel))
     mask = torch.arange(S) < LENGTHS[:, None]
-    Recurrent(E, H, cell=cell, bidirectional=True)(torch.randn(B, S, E), mask)
-    assert ran == ([] if name is None else [name, name])
+    StackedRNN(E, H, cell=cell, bidirectional=True)(torch.randn(B, S, E), mask)
+    assert called == ([] if name is None else [name, name])
 
 
 @pytest.mark.parametrize("cell", parts("cell"))
-@pytest.mark.parametrize("width", [2, 7])
-def test_an_input_of_another_width_is_refused(cell, width):
-    """The fused LSTM does not look, and read beyond its memory."""
-    with pytest.raises(SizeError, match=rf"sizes \[3\] was given \[{width}\]"):
-        Recurrent(3, 4, cell=cell)(torch.randn(2, 5, width))
+@pytest.mark.parametrize("size", [2, 7])
+def test_input_of_wrong_size_is_an_error(cell, size):
+    """The fused LSTM does not check it, and would read out of bounds."""
+    with pytest.raises(ShapeError, match=rf"sizes \[3\], but got sizes \[{size}\]"):
+        StackedRNN(3, 4, cell=cell)(torch.randn(2, 5, size))

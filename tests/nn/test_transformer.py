@@ -1,4 +1,4 @@
-"""Layers of the Transformer against those of torch.nn, with the same weights."""
+"""Transformer layers against those of torch.nn, with the same weights."""
 
 import pytest
 import torch
@@ -6,33 +6,33 @@ from torch import nn
 
 from seqloom.nn.transformer import DecoderLayer, EncoderLayer
 from tests.nn.helpers import (
-    Recorder,
+    RecordingProbe,
     assert_equal,
     assert_equal_with_gradients,
     gradcheck,
-    mixed,
+    identity_probe,
     rand,
-    shaken,
-    unchanged,
+    randomize_parameters,
+    weighted_sum,
 )
 
 B, T, S, H, N, F = 2, 5, 4, 6, 2, 7
 MASK = torch.tensor([[1, 1, 1, 0], [1, 0, 1, 1]]).bool()
-HIDDEN_FUTURE = ~torch.ones(T, T, dtype=torch.bool).tril()
-norms = pytest.mark.parametrize("norm", ["before", "after"])
+FUTURE_MASK = ~torch.ones(T, T, dtype=torch.bool).tril()
+norms = pytest.mark.parametrize("norm", ["pre", "post"])
 activations = pytest.mark.parametrize("activation", ["relu", "gelu"])
 
 
-def encoder_layer(norm="before", activation="relu"):
-    return shaken(EncoderLayer(H, N, F, norm, activation, 0.0))
+def encoder_layer(norm="pre", activation="relu"):
+    return randomize_parameters(EncoderLayer(H, N, F, norm, activation, 0.0))
 
 
-def decoder_layer(norm="before", activation="relu", memory_size=H):
-    return shaken(DecoderLayer(H, N, F, norm, activation, 0.0, memory_size))
+def decoder_layer(norm="pre", activation="relu", memory_size=H):
+    return randomize_parameters(DecoderLayer(H, N, F, norm, activation, 0.0, memory_size))
 
 
-def as_torch(ours, norm, activation, kind):
-    """torch.nn's layer with our weights, and the pairs of parameters (ours, the part of theirs)."""
+def to_torch(ours, norm, activation, kind):
+    """The torch.nn layer with our weights, and triples of our parameter, theirs, and the rows of theirs."""
     theirs = kind(
         H,
         N,
@@ -40,7 +40,7 @@ def as_torch(ours, norm, activation, kind):
         dropout=0.0,
         activation=activation,
         batch_first=True,
-        norm_first=norm == "before",
+        norm_first=norm == "pre",
         dtype=torch.float64,
     )
     attentions = [(ours.self_attention, theirs.self_attn)]
@@ -71,16 +71,16 @@ def as_torch(ours, norm, activation, kind):
     return theirs, pairs
 
 
-def assert_same_gradients(result, wanted, leaves, pairs):
-    assert_equal_with_gradients(result, wanted, leaves)
-    mixed(result).backward()
-    mixed(wanted).backward()
+def assert_same_gradients(result, expected, leaves, pairs):
+    assert_equal_with_gradients(result, expected, leaves)
+    weighted_sum(result).backward()
+    weighted_sum(expected).backward()
     for mine, yours, rows in pairs:
         assert_equal(mine.grad, yours.grad[rows])
 
 
-def prepared(layer, memory, mask=MASK):
-    return (*layer.cross_attention.prepare(memory), mask)
+def project_memory(layer, memory, mask=MASK):
+    return (*layer.cross_attention.project_memory(memory), mask)
 
 
 @norms
@@ -89,11 +89,11 @@ def prepared(layer, memory, mask=MASK):
 def test_encoder_layer_equals_torch_nn(norm, activation, mask):
     torch.manual_seed(1)
     ours = encoder_layer(norm, activation)
-    theirs, pairs = as_torch(ours, norm, activation, nn.TransformerEncoderLayer)
+    theirs, pairs = to_torch(ours, norm, activation, nn.TransformerEncoderLayer)
     x = rand(B, S, H)
-    wanted = theirs(x, src_key_padding_mask=None if mask is None else ~mask)
-    assert_same_gradients(ours(x, mask), wanted, [x], pairs)
-    assert_equal(ours.eval()(x, mask), wanted)
+    expected = theirs(x, src_key_padding_mask=None if mask is None else ~mask)
+    assert_same_gradients(ours(x, mask), expected, [x], pairs)
+    assert_equal(ours.eval()(x, mask), expected)
 
 
 @norms
@@ -101,61 +101,61 @@ def test_encoder_layer_equals_torch_nn(norm, activation, mask):
 def test_decoder_layer_equals_torch_nn(norm, activation):
     torch.manual_seed(2)
     ours = decoder_layer(norm, activation)
-    theirs, pairs = as_torch(ours, norm, activation, nn.TransformerDecoderLayer)
+    theirs, pairs = to_torch(ours, norm, activation, nn.TransformerDecoderLayer)
     x, memory = rand(B, T, H), rand(B, S, H)
-    wanted = theirs(x, memory, tgt_mask=HIDDEN_FUTURE, memory_key_padding_mask=~MASK)
-    result, _, seen = ours(x, None, prepared(ours, memory))
-    assert seen is None
-    assert_same_gradients(result, wanted, [x, memory], pairs)
-    assert_equal(ours.eval()(x, None, prepared(ours, memory))[0], wanted)
+    expected = theirs(x, memory, tgt_mask=FUTURE_MASK, memory_key_padding_mask=~MASK)
+    result, _, weights = ours(x, None, project_memory(ours, memory))
+    assert weights is None
+    assert_same_gradients(result, expected, [x, memory], pairs)
+    assert_equal(ours.eval()(x, None, project_memory(ours, memory))[0], expected)
 
 
 @norms
 def test_decoder_layer_without_a_memory_is_a_causal_encoder_layer(norm):
     torch.manual_seed(3)
     ours = decoder_layer(norm, memory_size=None)
-    theirs, pairs = as_torch(ours, norm, "relu", nn.TransformerEncoderLayer)
+    theirs, pairs = to_torch(ours, norm, "relu", nn.TransformerEncoderLayer)
     x = rand(B, T, H)
-    assert_same_gradients(ours(x, None, None)[0], theirs(x, src_mask=HIDDEN_FUTURE), [x], pairs)
+    assert_same_gradients(ours(x, None, None)[0], theirs(x, src_mask=FUTURE_MASK), [x], pairs)
 
 
 @norms
 @pytest.mark.parametrize("memory_size", [H, 3])
-def test_step_by_step_with_a_cache_is_all_at_once(norm, memory_size):
+def test_incremental_decoding_with_kv_cache_equals_parallel(norm, memory_size):
     torch.manual_seed(4)
     layer = decoder_layer(norm, memory_size=memory_size)
     x, memory = rand(B, T, H), rand(B, S, memory_size)
-    ready = prepared(layer, memory)
-    whole = layer(x, None, ready, weights=True)
-    nothing = torch.zeros(B, N, 0, H // N, dtype=torch.float64)
-    past, steps, seen = (nothing, nothing), [], []
+    projected = project_memory(layer, memory)
+    whole = layer(x, None, projected, return_attention=True)
+    empty = torch.zeros(B, N, 0, H // N, dtype=torch.float64)
+    kv_cache, steps, attention = (empty, empty), [], []
     for t in range(T):
-        y, past, weights = layer(x[:, t : t + 1], past, ready, weights=True)
+        y, kv_cache, weights = layer(x[:, t : t + 1], kv_cache, projected, return_attention=True)
         steps.append(y)
-        seen.append(weights)
-    result = torch.cat(steps, 1), past, torch.cat(seen, 1)
+        attention.append(weights)
+    result = torch.cat(steps, 1), kv_cache, torch.cat(attention, 1)
     assert_equal_with_gradients(result, whole, [x, memory, *layer.parameters()])
 
 
 @norms
-def test_beams_share_one_memory(norm):
+def test_beams_share_memory(norm):
     torch.manual_seed(5)
     layer, K = decoder_layer(norm), 3
     x, memory = rand(B * K, 1, H), rand(B, S, H)
-    past = rand(B * K, N, 2, H // N), rand(B * K, N, 2, H // N)
-    shared = layer(x, past, prepared(layer, memory), weights=True)
-    copied = prepared(layer, memory.repeat_interleave(K, 0), MASK.repeat_interleave(K, 0))
-    assert_equal(shared, layer(x, past, copied, weights=True))
+    kv_cache = rand(B * K, N, 2, H // N), rand(B * K, N, 2, H // N)
+    shared = layer(x, kv_cache, project_memory(layer, memory), return_attention=True)
+    copied = project_memory(layer, memory.repeat_interleave(K, 0), MASK.repeat_interleave(K, 0))
+    assert_equal(shared, layer(x, kv_cache, copied, return_attention=True))
 
 
 @norms
-def test_no_step_sees_the_future(norm):
+def test_self_attention_is_causal(norm):
     torch.manual_seed(6)
     layer = decoder_layer(norm)
     x, memory = rand(1, T, H), rand(1, S, H)
-    y, _, _ = layer(x, None, prepared(layer, memory, MASK[:1]))
+    y, _, _ = layer(x, None, project_memory(layer, memory, MASK[:1]))
     for t in range(T):
-        (grad,) = torch.autograd.grad(mixed(y[:, t]), x, retain_graph=True)
+        (grad,) = torch.autograd.grad(weighted_sum(y[:, t]), x, retain_graph=True)
         assert not grad[:, t + 1 :].any()
         assert grad[:, : t + 1].any(-1).all()
 
@@ -167,29 +167,30 @@ def test_gradients(norm, activation):
     encoder, decoder = encoder_layer(norm, activation), decoder_layer(norm, activation, 3)
     assert gradcheck(lambda x: encoder(x, MASK), rand(B, S, H), module=encoder)
     assert gradcheck(
-        lambda x, m: decoder(x, None, prepared(decoder, m))[0], rand(B, 3, H), rand(B, S, 3), module=decoder
+        lambda x, m: decoder(x, None, project_memory(decoder, m))[0], rand(B, 3, H), rand(B, S, 3), module=decoder
     )
 
 
 @norms
-def test_names_that_a_probe_hears_and_a_look_changes_nothing(norm):
+def test_probe_names_and_recording_changes_nothing(norm):
     torch.manual_seed(8)
     encoder, decoder, x, memory = encoder_layer(norm), decoder_layer(norm), rand(B, T, H), rand(B, S, H)
-    probe = Recorder()
+    probe = RecordingProbe()
     assert_equal(encoder(memory, MASK, probe), encoder(memory, MASK))
-    assert list(probe.seen) == ["self.attention"]
-    probe = Recorder()
+    assert list(probe.recorded) == ["self.attention"]
+    probe = RecordingProbe()
     assert_equal(
-        decoder(x, None, prepared(decoder, memory), probe=probe)[0], decoder(x, None, prepared(decoder, memory))[0]
+        decoder(x, None, project_memory(decoder, memory), probe=probe)[0],
+        decoder(x, None, project_memory(decoder, memory))[0],
     )
-    assert list(probe.seen) == [f"{part}.attention[{t}]" for part in ("self", "cross") for t in range(T)]
-    assert [probe.seen[f"self.attention[{t}]"].shape for t in range(T)] == [(B, N, 1, t + 1) for t in range(T)]
-    _, _, weights = decoder(x, None, prepared(decoder, memory), weights=True, probe=unchanged)
-    assert_equal(weights, torch.cat([probe.seen[f"cross.attention[{t}]"] for t in range(T)], 2).mean(1))
+    assert list(probe.recorded) == [f"{part}.attention[{t}]" for part in ("self", "cross") for t in range(T)]
+    assert [probe.recorded[f"self.attention[{t}]"].shape for t in range(T)] == [(B, N, 1, t + 1) for t in range(T)]
+    _, _, weights = decoder(x, None, project_memory(decoder, memory), return_attention=True, probe=identity_probe)
+    assert_equal(weights, torch.cat([probe.recorded[f"cross.attention[{t}]"] for t in range(T)], 2).mean(1))
 
 
 @norms
-def test_what_stands_in_the_padding_changes_nothing(norm):
+def test_padding_values_change_nothing(norm):
     torch.manual_seed(9)
     layer, x = encoder_layer(norm), rand(B, S, H)
     other = torch.where(MASK[..., None], x, 1e3 * torch.randn_like(x))
@@ -197,9 +198,9 @@ def test_what_stands_in_the_padding_changes_nothing(norm):
 
 
 @norms
-def test_dropout_on_a_path_leaves_the_path(norm):
+def test_dropout_keeps_the_residual(norm):
     torch.manual_seed(10)
     x = rand(B, S, H)
-    layer = EncoderLayer(H, N, F, norm, "relu", 1.0).double()  # every function is dropped, what it was added to stays
-    y = x if norm == "before" else layer.feed_path.norm(layer.self_path.norm(x))
+    layer = EncoderLayer(H, N, F, norm, "relu", 1.0).double()  # drops every sub-layer, but not the residual
+    y = x if norm == "pre" else layer.feed_path.norm(layer.self_path.norm(x))
     assert_equal(layer(x, MASK), y)

@@ -1,23 +1,23 @@
-"""Attention that carries a past, from outside the package: as a layer, in a decoder, in search."""
+"""External stateful attention (coverage, monotonic): as a layer, in a decoder, in search."""
 
 import numpy as np
 import pytest
 import torch
 
 from seqloom import Batch, build_model
-from seqloom.batch import END, shift
-from seqloom.errors import OptionError
+from seqloom.batch import EOS, shift
+from seqloom.errors import ConfigError
 from seqloom.nn.attention import Attention
 from seqloom.registry import build
 
 OUTSIDE = ("parts/coverage_score.py", "proofs/monotonic.py")
 pytestmark = pytest.mark.usefixtures("outside")
-COVERAGE, MONOTONIC = {"score": "outside_coverage"}, {"score": "bilinear", "normaliser": "outside_monotonic"}
+COVERAGE, MONOTONIC = {"score": "outside_coverage"}, {"score": "bilinear", "normalizer": "outside_monotonic"}
 KINDS = pytest.mark.parametrize("attention", [COVERAGE, MONOTONIC], ids=["coverage", "monotonic"])
 WIRINGS = {
     "current": {"context": "current"},
     "input feeding": {"context": "current", "input_feeding": True},
-    "previous": {"context": "previous", "into": "cell"},
+    "previous": {"context": "previous", "context_input": "first_layer"},
 }
 B, T, S, H = 3, 4, 5, 6
 
@@ -31,7 +31,7 @@ def layer(options):
     return Attention(H, H, **options).double(), rand(B, S, H), rand(B, T, H)
 
 
-def test_coverage_is_the_sum_of_the_weights_so_far():
+def test_coverage_is_the_sum_of_previous_attention_weights():
     attention, keys, queries = layer(COVERAGE)
     _, weights = attention(keys, keys, queries)
     part = attention.score
@@ -46,11 +46,11 @@ def test_coverage_is_the_sum_of_the_weights_so_far():
             coverage += expected
 
 
-def test_monotonic_attention_is_its_recursion():
+def test_monotonic_attention_equals_the_recursion_of_the_paper():
     """Equation 8 of the paper: weights_s = p_s ((1 − p_{s−1}) weights_{s−1} / p_{s−1} + past_s)."""
     attention, keys, queries = layer(MONOTONIC)
     _, weights = attention(keys, keys, queries)
-    scores = attention.score(queries, attention.prepare(keys)).detach().numpy()
+    scores = attention.score(queries, attention.project_keys(keys)).detach().numpy()
     for row in range(B):
         past = np.eye(S)[0]
         for t in range(T):
@@ -64,16 +64,16 @@ def test_monotonic_attention_is_its_recursion():
 
 def model(attention, wiring):
     torch.manual_seed(1)
-    settings = {"decoder": {**wiring, "attention": {**attention}}, "bridge": "perceptron"}
-    return build_model("luong", sizes={"source": 9, "target": 9}, size=H, settings=settings).double().eval()
+    settings = {"decoder": {**wiring, "attention": {**attention}}, "bridge": "dense"}
+    return build_model("luong", sizes={"source": 9, "target": 9}, hidden_size=H, overrides=settings).double().eval()
 
 
-BATCH = Batch.of([[5, 4, 7], [6, 6, 5, 4]], [[4, 5, 6, 7], [8, 4]])
+BATCH = Batch.from_lists([[5, 4, 7], [6, 6, 5, 4]], [[4, 5, 6, 7], [8, 4]])
 
 
 @KINDS
 @pytest.mark.parametrize("wiring", WIRINGS.values(), ids=list(WIRINGS))
-def test_steps_are_forward_and_padding_changes_nothing(attention, wiring):
+def test_steps_equal_forward_and_padding_has_no_effect(attention, wiring):
     network = model(attention, wiring)
     memory = network.encode(BATCH)
     inputs = shift(network.output.start(memory), BATCH.target)
@@ -84,14 +84,14 @@ def test_steps_are_forward_and_padding_changes_nothing(attention, wiring):
         state = step.state
         torch.testing.assert_close(step.features, whole.features[:, t])
         torch.testing.assert_close(step.attention, whole.attention[:, t])
-    alone = Batch.of([[6, 6, 5, 4]], [[8, 4]])
+    alone = Batch.from_lists([[6, 6, 5, 4]], [[8, 4]])
     memory = network.encode(alone)
     inputs = shift(network.output.start(memory), alone.target)
     torch.testing.assert_close(network(inputs, memory).features[0], whole.features[1])
 
 
 @KINDS
-def test_a_target_may_be_cut_anywhere(attention):
+def test_target_can_be_processed_in_two_parts(attention):
     network = model(attention, WIRINGS["current"])
     memory = network.encode(BATCH)
     inputs = shift(network.output.start(memory), BATCH.target)
@@ -102,20 +102,20 @@ def test_a_target_may_be_cut_anywhere(attention):
 
 
 @KINDS
-def test_beams_carry_their_own_pasts(attention):
-    """What beam search reports as log-probability is what the hypothesis has when it is scored alone."""
+def test_beams_have_separate_attention_states(attention):
+    """Beam search reports the log-probabilities that each hypothesis has when it is scored alone."""
     network = model(attention, WIRINGS["current"])
     with torch.no_grad():
-        for row, found in enumerate(build("search", {"name": "beam", "width": 4, "n_best": 4})(network, BATCH)):
+        for row, found in enumerate(build("search", {"name": "beam", "beam_size": 4, "n_best": 4})(network, BATCH)):
             source = BATCH.source.values[row][BATCH.source.mask[row]].tolist()
             for hypothesis in found:
-                target = [*hypothesis.tokens, *[END] * hypothesis.finished]
-                alone = Batch.of([hypothesis.tokens], [source])
+                target = [*hypothesis.tokens, *[EOS] * hypothesis.finished]
+                alone = Batch.from_lists([hypothesis.tokens], [source])
                 log_probs = torch.cat(list(network.log_probs(alone.target, network.encode(alone))), 1)[0]
-                ours = [log_probs[t, token].item() for t, token in enumerate(target)]
-                assert ours == pytest.approx(hypothesis.token_log_probs, abs=1e-10)
+                scored = [log_probs[t, token].item() for t, token in enumerate(target)]
+                assert scored == pytest.approx(hypothesis.token_log_probs, abs=1e-10)
 
 
-def test_attention_over_the_past_is_refused():
-    with pytest.raises(OptionError, match="keeps a past for every key"):
+def test_attention_over_the_past_is_rejected():
+    with pytest.raises(ConfigError, match="keeps a state for every key"):
         model(COVERAGE, {"context": "past"})

@@ -1,4 +1,4 @@
-"""The data path is open: kinds of data from outside the package go from reader to metric, with no edits elsewhere."""
+"""External data types work from reader to metric, without changes to the package."""
 
 import json
 import random
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import seqloom
-from seqloom.data.prepare import Prepared
-from seqloom.errors import InputError, OptionError, SentenceError
+from seqloom.data.prepare import PreparedCorpus
+from seqloom.errors import ConfigError, InputError, SentenceError
 
 ROOT = Path(__file__).parents[2]
 VECTORS = Path(__file__).parent / "data" / "vectors.py"
@@ -28,15 +28,15 @@ def run_seqloom(*arguments: object, stdin: str = "", code: int = 0) -> subproces
 
 
 def walks(count: int, seed: int) -> list[dict[str, object]]:
-    """A word says in which direction to go, the context how far at each step; the target is where that leads."""
-    drawn, found = random.Random(seed), []
+    """Random walks: the source gives the direction, the context the step sizes; the target is the path."""
+    rng, examples = random.Random(seed), []
     for _ in range(count):
-        word = drawn.choice(["up", "down"])
-        context = [[round(drawn.uniform(0, 1), 3)] for _ in range(drawn.choice(LENGTHS))]
-        way = np.cumsum(context) * (1 if word == "up" else -1)
-        target = [[float(place), float(step)] for place, (step,) in zip(way, context, strict=True)]
-        found.append({"source": word, "context": context, "target": target})
-    return found
+        word = rng.choice(["up", "down"])
+        context = [[round(rng.uniform(0, 1), 3)] for _ in range(rng.choice(LENGTHS))]
+        path = np.cumsum(context) * (1 if word == "up" else -1)
+        target = [[float(position), float(step)] for position, (step,) in zip(path, context, strict=True)]
+        examples.append({"source": word, "context": context, "target": target})
+    return examples
 
 
 def settings(given: dict[str, object]) -> list[str]:
@@ -44,25 +44,25 @@ def settings(given: dict[str, object]) -> list[str]:
 
 
 WALK = {
-    "data.source": "character",
+    "data.source_tokenizer": "character",
     "data.fields": {
         "target": {"name": "vectors", "width": 2},
         "context": {"name": "vectors", "width": 1, "end": True},
     },
-    "model.inputs": {"context": {"embedder": {"name": "vectors", "size": 8}, "joins": "target"}},
+    "model.inputs": {"context": {"embedder": {"name": "vectors", "embedding_size": 8}, "joins": "target"}},
     "model.output": "squared_error",
-    "model.size": 24,
+    "model.hidden_size": 24,
     "model.dropout": 0.0,
     "train.updates": 300,
     "train.evaluate_every": 100,
     "train.batch_sentences": 32,
-    "train.optimiser.rate": 0.01,
+    "train.optimizer.lr": 0.01,
 }
 
 
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory) -> Path:
-    """A run from words and vectors to vectors, trained by the command line in two parts."""
+    """Two runs from words and vectors to vectors, through the command line; one is stopped and resumed."""
     folder = tmp_path_factory.mktemp("walks")
     for name, count, seed in (("train", 600, 1), ("dev", 40, 2), ("test", 40, 3)):
         lines = [json.dumps(walk) + "\n" for walk in walks(count, seed)]
@@ -81,7 +81,7 @@ def rmse(predicted: list[list[list[float]]], examples: list[dict[str, object]]) 
     return float(np.sqrt(np.concatenate(squares).mean()))
 
 
-def test_vectors_are_learned_and_judged_by_the_metric_of_their_field(walked):
+def test_vectors_are_learned_and_evaluated_with_the_metric_of_their_field(walked):
     records = [json.loads(line) for line in (walked / "whole" / "metrics.jsonl").read_text().splitlines()]
     assert all(record["dev"].keys() == {"rmse"} for record in records if "dev" in record)
     examples = walks(40, 3)
@@ -95,11 +95,11 @@ def test_vectors_are_learned_and_judged_by_the_metric_of_their_field(walked):
     assert report["rmse"].value == pytest.approx(rmse(predicted, examples), rel=1e-5)
 
 
-def test_the_command_line_predicts_and_evaluates_the_same(walked):
+def test_command_line_equals_python_api(walked):
     examples = walks(40, 3)
     model = seqloom.load(walked / "whole")
-    asked = "".join(json.dumps({"source": e["source"], "context": e["context"]}) + "\n" for e in examples)
-    ran = run_seqloom("predict", walked / "whole", "--import", VECTORS, "--format", "jsonl", stdin=asked)
+    requests = "".join(json.dumps({"source": e["source"], "context": e["context"]}) + "\n" for e in examples)
+    ran = run_seqloom("predict", walked / "whole", "--import", VECTORS, "--format", "jsonl", stdin=requests)
     written = [json.loads(line) for line in ran.stdout.splitlines()]
     assert [len(one) for one in written] == [len(e["target"]) for e in examples]
     np.testing.assert_allclose(np.concatenate(written), np.concatenate(model.predict(examples)), atol=1e-5)
@@ -108,18 +108,18 @@ def test_the_command_line_predicts_and_evaluates_the_same(walked):
     assert value == pytest.approx(rmse(written, examples), rel=1e-4)
 
 
-def test_a_run_that_is_resumed_has_the_same_weights(walked):
+def test_resumed_run_has_the_same_weights(walked):
     whole, parts = ((walked / name / "model.safetensors").read_bytes() for name in ("whole", "parts"))
     assert whole == parts
 
 
-def test_what_fields_learned_is_kept_without_pickle(walked):
+def test_fitted_fields_are_saved_as_json_and_safetensors(walked):
     names = {path.name for path in (walked / "whole").iterdir()}
     assert {"fields.json", "fields.safetensors"} <= names
     fields = seqloom.load(walked / "whole").fields
     steps = np.concatenate([walk["target"] for walk in walks(600, 1)])
     np.testing.assert_allclose(fields["target"].mean, steps.mean(0), atol=1e-4)
-    prepared = Prepared.open(walked / "whole" / "data")
+    prepared = PreparedCorpus.open(walked / "whole" / "data")
     assert prepared.fields.same(fields)
     batch = prepared.train.batch([5, 0])
     assert set(batch.fields) == {"source", "target", "context"}
@@ -128,100 +128,111 @@ def test_what_fields_learned_is_kept_without_pickle(walked):
         np.testing.assert_allclose(fields["target"].decode(real, {}), walks(600, 1)[number]["target"], atol=1e-5)
 
 
-def test_each_example_alone_is_predicted_as_among_others(walked):
+def test_prediction_does_not_depend_on_the_batch(walked):
     model, examples = seqloom.load(walked / "whole"), walks(5, 4)
     for example, together in zip(examples, model.predict(examples), strict=True):
         np.testing.assert_allclose(model.predict(example), together, atol=1e-5)
 
 
-def test_lengths_are_limited_and_truncation_is_seen(walked):
+def test_length_limit_and_truncation(walked):
     model = seqloom.load(walked / "whole")
     example = {"source": "up", "context": [[0.5]] * 6}
-    (answer,) = model.answers(example, max_length=3)
-    assert (len(answer.text), answer.finished) == (3, False)
-    (answer,) = model.answers(example)
-    assert (len(answer.text), answer.finished) == (6, True)
-    assert answer.to_json()["log_prob"] is None
+    (prediction,) = model.generate(example, max_length=3)
+    assert (len(prediction.text), prediction.finished) == (3, False)
+    (prediction,) = model.generate(example)
+    assert (len(prediction.text), prediction.finished) == (6, True)
+    assert prediction.to_json()["log_prob"] is None
 
 
-def test_what_is_about_tokens_is_refused(walked):
+def test_operations_on_tokens_are_rejected(walked):
     model, example = seqloom.load(walked / "whole"), walks(1, 5)[0]
-    with pytest.raises(OptionError, match="not tokens: there is nothing to search"):
+    with pytest.raises(ConfigError, match="generates values, not tokens, so no search applies"):
         model.predict(example, search="beam")
-    with pytest.raises(OptionError, match="not tokens: there is nothing to score"):
+    with pytest.raises(ConfigError, match="is not tokens: there is nothing to score"):
         model.score([example], [example["target"]])
-    with pytest.raises(OptionError, match="an ensemble averages probabilities of tokens"):
+    with pytest.raises(ConfigError, match="generate values instead of tokens can't be ensembled"):
         seqloom.load([walked / "whole", walked / "parts"])
-    with pytest.raises(OptionError, match="no search to trace"):
+    with pytest.raises(ConfigError, match="without a search"):
         model.trace(example)
-    with pytest.raises(OptionError, match="constraints are about text"):
+    with pytest.raises(ConfigError, match="constraints need a text target"):
         model.predict(example, prefix="a")
 
 
-def test_a_missing_or_wrong_input_is_named(walked):
+def test_missing_or_invalid_input_is_reported(walked):
     model, good = seqloom.load(walked / "whole"), walks(1, 5)[0]
     with pytest.raises(
-        SentenceError, match=r"sentence 1: it has no 'context', which this model reads; it has source"
+        SentenceError, match=r"sentence 1: it has no 'context', which the model requires, only source"
     ):
         model.predict([good, {"source": "up"}])
-    with pytest.raises(SentenceError, match="sentence 2: its context: 'far' is no list of vectors"):
+    with pytest.raises(SentenceError, match="sentence 2: its context: 'far' is not a list of vectors"):
         model.predict([good, {"source": " "}, {**good, "context": "far"}])
     with pytest.raises(SentenceError, match="sentence 0: its context is empty"):
         model.predict([{**good, "context": []}])
-    asked = json.dumps({"source": "up", "context": [[1.0]]}) + "\n" + json.dumps({"source": "up"}) + "\n"
-    ran = run_seqloom("predict", walked / "whole", "--import", VECTORS, "--format", "jsonl", stdin=asked, code=2)
+    requests = json.dumps({"source": "up", "context": [[1.0]]}) + "\n" + json.dumps({"source": "up"}) + "\n"
+    ran = run_seqloom("predict", walked / "whole", "--import", VECTORS, "--format", "jsonl", stdin=requests, code=2)
     assert "standard input, line 2: it has no 'context'" in ran.stderr
 
 
-def test_fields_and_inputs_that_do_not_match_are_refused_before_any_work(tmp_path):
+def test_mismatched_fields_and_inputs_are_rejected_before_any_work(tmp_path):
     data = [("a", "b")] * 10
-    for wrong, said in (
-        ({"data.fields.tags": "text"}, r"data\.fields\.tags is read by nothing"),
-        ({"model.inputs.tags": {"joins": "memory"}}, r"model\.inputs\.tags reads a field that is not there"),
-        ({"data.fields.tags": "text", "model.inputs.tags": {"joins": "head"}}, r"inputs\.tags is \{embedder"),
-        ({"data.fields.target": "vectors", "data.target": "byte"}, r"data\.fields\.target sets it too"),
-        ({"data.fields.target": "vectors", "data.shared": True}, r"data\.shared is for .* both text"),
+    for invalid, message in (
+        ({"data.fields.tags": "text"}, r"the model does not read data\.fields\.tags"),
+        (
+            {"model.inputs.tags": {"joins": "memory"}},
+            r"model\.inputs\.tags reads an undefined field: add data\.fields\.tags",
+        ),
+        (
+            {"data.fields.tags": "text", "model.inputs.tags": {"joins": "head"}},
+            r"inputs\.tags=.* is invalid: write \{embedder",
+        ),
+        (
+            {"data.fields.target": "vectors", "data.target_tokenizer": "byte"},
+            r"data\.fields\.target both set the target tokenizer",
+        ),
+        (
+            {"data.fields.target": "vectors", "data.share_vocabulary": True},
+            r"share_vocabulary requires .* text fields",
+        ),
     ):
-        with pytest.raises(OptionError, match=said):
-            seqloom.fit(data, settings=wrong, out=tmp_path / "run", quiet=True)
+        with pytest.raises(ConfigError, match=message):
+            seqloom.fit(data, overrides=invalid, out=tmp_path / "run", quiet=True)
     tagged = {"data.fields.tags": "text", "model.inputs.tags": {"joins": "memory"}}
     with pytest.raises(InputError, match="example 0 of the training data has no 'tags', only source, target"):
-        seqloom.fit(data, settings=tagged, out=tmp_path / "run", quiet=True)
+        seqloom.fit(data, overrides=tagged, out=tmp_path / "run", quiet=True)
     good, bad = {"source": "a", "target": [[1.0, 2.0], [3.0, 5.0]]}, {"source": "a", "target": [[1.0]]}
     vectors = {"data.fields.target": {"name": "vectors", "width": 2}, "model.output": "squared_error"}
-    with pytest.raises(InputError, match=r"the dev data, example 1: its target: \[\[1.0\]\] is no list of vectors"):
-        seqloom.fit([good] * 5, dev=[good, bad], settings=vectors, out=tmp_path / "run", quiet=True)
+    with pytest.raises(InputError, match=r"dev data, example 1: its target: \[\[1.0\]\] is not a list of vectors"):
+        seqloom.fit([good] * 5, dev=[good, bad], overrides=vectors, out=tmp_path / "run", quiet=True)
 
 
 ENDINGS = {"SG": "", "PL": "en", "DIM": "ki"}
 WORDS = [a + b + c + d for a in "bdfgkl" for b in "aeiou" for c in "mnprst" for d in "aeiou"]
 FORMS = {
-    "data.source": "character",
-    "data.target": "character",
-    "data.fields": {"tag": {"name": "text", "tokenizer": "symbols"}},
-    "model.size": 24,
+    "data.source_tokenizer": "character",
+    "data.target_tokenizer": "character",
+    "data.fields": {"tag": {"name": "text", "tokenizer": "whitespace"}},
+    "model.hidden_size": 24,
     "model.dropout": 0.0,
     "train.updates": 500,
     "train.evaluate_every": 250,
     "train.batch_sentences": 32,
-    "train.optimiser.rate": 0.01,
+    "train.optimizer.lr": 0.01,
 }
 
 
 def forms(seed: int) -> list[tuple[str, str, str]]:
-    """Lemma, form and tag: the form is known only with the tag."""
-    drawn = random.Random(seed)
-    words = drawn.sample(WORDS, len(WORDS))
+    """Triples of lemma, form and tag; the form depends on the tag."""
+    words = random.Random(seed).sample(WORDS, len(WORDS))
     return [(word, word + ENDINGS[tag], tag) for word in words for tag in ENDINGS]
 
 
 @pytest.mark.parametrize("joins", ["memory", "source"])
-def test_a_tag_beside_the_lemma_decides_the_form(joins, tmp_path):
+def test_additional_tag_input_determines_the_form(joins, tmp_path):
     train, test = forms(1)[:2400], forms(1)[2400:]
     for name, some in (("train", train), ("dev", test[:60]), ("test", test[60:])):
         (tmp_path / f"{name}.tsv").write_text("".join("\t".join(columns) + "\n" for columns in some))
     columns = ("--columns", "{source: 0, target: 1, tag: 2}")
-    embedder = {"name": "tokens", "size": 24}
+    embedder = {"name": "tokens", "embedding_size": 24}
     run_seqloom(
         *("train", "--train", tmp_path / "train.tsv", "--dev", tmp_path / "dev.tsv", "--out", tmp_path / "run"),
         *columns,
@@ -229,25 +240,28 @@ def test_a_tag_beside_the_lemma_decides_the_form(joins, tmp_path):
     )
     model = seqloom.load(tmp_path / "run")
     lemma = "bama"
-    answers = model.predict([{"source": lemma, "tag": tag} for tag in ENDINGS])
-    assert answers == [lemma + ending for ending in ENDINGS.values()]
+    predictions = model.predict([{"source": lemma, "tag": tag} for tag in ENDINGS])
+    assert predictions == [lemma + ending for ending in ENDINGS.values()]
     ran = run_seqloom(
-        *("evaluate", tmp_path / "run", "--data", tmp_path / "test.tsv", "--metric", "exact", "--json"), *columns
+        *("evaluate", tmp_path / "run", "--data", tmp_path / "test.tsv", "--metric", "exact_match", "--json"),
+        *columns,
     )
-    assert json.loads(ran.stdout)["metrics"]["exact"]["value"] > 90
-    asked = {"source": lemma, "tag": "PL", "prefix": lemma}
-    ran = run_seqloom("predict", tmp_path / "run", "--format", "jsonl", "--n-best", 2, stdin=json.dumps(asked) + "\n")
+    assert json.loads(ran.stdout)["metrics"]["exact_match"]["value"] > 90
+    request = {"source": lemma, "tag": "PL", "prefix": lemma}
+    ran = run_seqloom(
+        "predict", tmp_path / "run", "--format", "jsonl", "--n-best", 2, stdin=json.dumps(request) + "\n"
+    )
     assert ran.stdout.splitlines()[0].split(" ||| ")[1] == lemma + "en"
     scored = run_seqloom("score", tmp_path / "run", "--data", tmp_path / "test.tsv", *columns)
     assert len(scored.stdout.splitlines()) == len(test) - 60
     with pytest.raises(SentenceError, match="it has no 'tag'"):
         model.predict(lemma)
-    (sure,) = model.score([{"source": lemma, "tag": "PL"}], [lemma + "en"])
-    (unsure,) = model.score([{"source": lemma, "tag": "SG"}], [lemma + "en"])
-    assert sure.log_prob > unsure.log_prob + 1
+    (expected,) = model.score([{"source": lemma, "tag": "PL"}], [lemma + "en"])
+    (unexpected,) = model.score([{"source": lemma, "tag": "SG"}], [lemma + "en"])
+    assert expected.log_prob > unexpected.log_prob + 1
 
 
-def test_a_prepared_corpus_knows_its_fields(tmp_path):
+def test_fields_of_a_prepared_corpus(tmp_path):
     lines = ["\t".join(columns) + "\n" for columns in forms(2)[:200]]
     (tmp_path / "forms.tsv").write_text("source\ttarget\ttag\n" + "".join(lines))
     data = {key: value for key, value in FORMS.items() if key.startswith("data.")}
@@ -256,6 +270,6 @@ def test_a_prepared_corpus_knows_its_fields(tmp_path):
     )
     rest = {key: value for key, value in FORMS.items() if key not in data} | {"train.updates": 2}
     given = ["train", "--train", tmp_path / "corpus", "--out", tmp_path / "run", *settings(rest)]
-    assert "data.fields.tag is read by nothing" in run_seqloom(*given, code=2).stderr
+    assert "the model does not read data.fields.tag:" in run_seqloom(*given, code=2).stderr
     run_seqloom(*given, *settings({"model.inputs": {"tag": {"joins": "memory"}}}))
     assert isinstance(seqloom.load(tmp_path / "run").predict({"source": "bama", "tag": "PL"}), str)

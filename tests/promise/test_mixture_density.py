@@ -1,4 +1,4 @@
-"""The data path, proved by vectors from outside: a mixture-density output with a context sequence."""
+"""An external mixture density output for vectors, with a context sequence as additional input."""
 
 import math
 
@@ -8,7 +8,7 @@ import torch
 
 from seqloom import Batch, build_model
 from seqloom.batch import Padded, shift
-from seqloom.errors import OptionError
+from seqloom.errors import ConfigError
 from seqloom.registry import build
 from seqloom.train.objectives.scheduled_sampling import scheduled_loss
 
@@ -26,16 +26,16 @@ DECODERS = {
 def model(request):
     torch.manual_seed(1)
     description = {
-        "model": "language_model",
+        "type": "language_model",
         "decoder": DECODERS[request.param],
         "output": {"name": "mixture_density"},
-        "inputs": {"context": {"embedder": {"name": "linear", "size": 4}, "joins": "target"}},
+        "inputs": {"context": {"embedder": {"name": "linear", "embedding_size": 4}, "joins": "target"}},
     }
-    return build_model(description, sizes={"target": D, "context": C}, size=8).double().eval()
+    return build_model(description, sizes={"target": D, "context": C}, hidden_size=8).double().eval()
 
 
 def batch_of(lengths=LENGTHS, seed: int = 0) -> Batch:
-    """A walk that follows its context."""
+    """Targets that follow their context: its cumulative sum."""
     draw = torch.Generator().manual_seed(seed)
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     context = torch.randn(*mask.shape, C, generator=draw, dtype=torch.double)
@@ -53,7 +53,7 @@ def decoded_of(model, batch):
 
 
 @torch.no_grad()
-def test_the_loss_is_its_formula(model):
+def test_loss_equals_its_formula(model):
     batch = batch_of()
     decoded, _, _ = decoded_of(model, batch)
     W, b = (p.numpy() for p in model.output.linear.parameters())
@@ -75,7 +75,7 @@ def test_the_loss_is_its_formula(model):
 
 
 @torch.no_grad()
-def test_steps_are_forward_and_beams_share_the_context(model):
+def test_steps_equal_forward_and_beams_share_the_context(model):
     batch = batch_of()
     decoded, inputs, memory = decoded_of(model, batch)
     state, twice = model.initial_state(memory), torch.tensor([0, 0, 1, 1])
@@ -88,7 +88,7 @@ def test_steps_are_forward_and_beams_share_the_context(model):
 
 
 @torch.no_grad()
-def test_the_context_reaches_its_step_and_not_those_before(model):
+def test_context_affects_its_step_but_no_earlier_steps(model):
     batch = batch_of()
     before, _, _ = decoded_of(model, batch)
     for t in range(max(LENGTHS)):
@@ -102,7 +102,7 @@ def test_the_context_reaches_its_step_and_not_those_before(model):
 
 
 @torch.no_grad()
-def test_an_example_alone_is_what_it_is_in_a_batch(model):
+def test_loss_of_an_example_does_not_depend_on_its_batch(model):
     batch = batch_of()
     alone = [
         Batch(
@@ -115,7 +115,7 @@ def test_an_example_alone_is_what_it_is_in_a_batch(model):
 
 
 @torch.no_grad()
-def test_samples_have_the_moments_of_the_mixture_and_the_mode_is_dense(model):
+def test_samples_have_the_moments_of_the_mixture(model):
     memory = model.encode(batch_of())
     step = model.step(model.output.start(memory), model.initial_state(memory), memory)
     many = step._replace(features=step.features[:1].expand(20_000, -1))
@@ -130,8 +130,8 @@ def test_samples_have_the_moments_of_the_mixture_and_the_mode_is_dense(model):
 
 
 @torch.no_grad()
-def test_scheduled_sampling_feeds_the_mode_of_every_step(model):
-    """Against a rollout written out: the true target judges every step and is never fed."""
+def test_scheduled_sampling_with_ratio_0_feeds_the_mode(model):
+    """Against an explicit rollout: the target is used for the loss of every step, but never fed."""
     batch, total, fed = batch_of(), 0.0, []
     memory = model.encode(batch)
     state, last = model.initial_state(memory), torch.zeros(len(LENGTHS), D, dtype=torch.double)
@@ -151,50 +151,50 @@ def test_scheduled_sampling_feeds_the_mode_of_every_step(model):
     assert loss.steps == sum(LENGTHS)
     own = Padded(torch.stack(fed, 1), batch.target.mask)
     assert loss.total.item() != pytest.approx(model.loss(batch).total.item(), rel=1e-3)
-    decoded, _, _ = decoded_of(model, Batch({**batch.fields, "target": own}))  # the same again, all steps at once
+    decoded, _, _ = decoded_of(model, Batch({**batch.fields, "target": own}))  # the same, for all steps in parallel
     assert loss.total.item() == pytest.approx(
         model.output.loss(decoded, memory, batch.target).total.item(), abs=1e-10
     )
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("gold", [1.0, 1 - 1e-12], ids=["always", "almost always"])
-def test_scheduled_sampling_of_true_steps_is_teacher_forcing(model, gold):
-    """Also where it goes step by step, as it does unless the share is 1."""
+@pytest.mark.parametrize("ratio", [1.0, 1 - 1e-12], ids=["always", "almost always"])
+def test_scheduled_sampling_with_ratio_1_is_teacher_forcing(model, ratio):
+    """Also step by step, as it is computed unless the ratio is exactly 1."""
     batch = batch_of()
-    loss, expected = scheduled_loss(model, batch, gold), model.loss(batch)
+    loss, expected = scheduled_loss(model, batch, ratio), model.loss(batch)
     torch.testing.assert_close(loss.total, expected.total)
     assert loss.steps == expected.steps
 
 
 @torch.no_grad()
-def test_a_coin_decides_for_every_row_and_step_what_is_fed(model, monkeypatch):
-    """Either the true step before or the model's own mode, and each about as often as the other."""
-    batch, heard, coins = batch_of((6,) * 8), [], []
+def test_scheduled_sampling_chooses_the_input_of_each_row_and_step_independently(model, monkeypatch):
+    """The input is either the previous target or the model's mode, each about equally often with ratio 0.5."""
+    batch, fed, choices = batch_of((6,) * 8), [], []
     feed = model.output.feed
     with monkeypatch.context() as patch:
-        patch.setattr(model.output, "feed", lambda value: heard.append(value) or feed(value))
+        patch.setattr(model.output, "feed", lambda value: fed.append(value) or feed(value))
         torch.manual_seed(2)
         scheduled_loss(model, batch, 0.5)
     memory = model.encode(batch)
     state, mode = model.initial_state(memory), None
-    for t, last in enumerate(heard):
+    for t, last in enumerate(fed):
         if t > 0:
             true = (last == batch.target.values[:, t - 1]).all(-1)
             assert (true ^ (last == mode).all(-1)).all()
-            coins.append(true)
+            choices.append(true)
         step = model.step(last, state, memory)
         mode, state = model.output.sample(step, memory, temperature=0), step.state
-    assert 0.3 < torch.cat(coins).double().mean() < 0.7
+    assert 0.3 < torch.cat(choices).double().mean() < 0.7
 
 
-@pytest.mark.parametrize("objective", ["teacher_forcing", "scheduled_sampling"])
-def test_it_learns(model, objective):
-    chosen = build("objective", objective)
+@pytest.mark.parametrize("name", ["teacher_forcing", "scheduled_sampling"])
+def test_training_reduces_the_loss(model, name):
+    objective = build("objective", name)
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     losses = []
     for update in range(1, 41):
-        loss, _ = chosen(model, batch_of((6,) * 16, seed=update), update=update)
+        loss, _ = objective(model, batch_of((6,) * 16, seed=update), update=update)
         optimizer.zero_grad()
         loss.mean.backward()
         optimizer.step()
@@ -202,6 +202,6 @@ def test_it_learns(model, objective):
     assert sum(losses[-5:]) < sum(losses[:5]) - 2.5
 
 
-def test_there_is_nothing_to_search(model):
-    with pytest.raises(OptionError, match="values that are not tokens"):
+def test_search_is_rejected(model):
+    with pytest.raises(ConfigError, match="not a distribution over tokens"):
         build("search", {"name": "greedy", "max_length": 3})(model, batch_of())

@@ -1,4 +1,4 @@
-"""The data path, proved by a pointer–generator from outside: words that no vocabulary has, under every search."""
+"""An external pointer–generator: out-of-vocabulary words can be copied with every search."""
 
 import json
 import random
@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from seqloom import Batch, build_model
-from seqloom.batch import END, UNKNOWN, Padded, shift
+from seqloom.batch import EOS, UNK, Padded, shift
 from seqloom.data.pad import pad
-from seqloom.decode import Ensemble, Masks
+from seqloom.decode import Ensemble, TokenConstraints
 from seqloom.decode.score import score
-from seqloom.errors import OptionError
+from seqloom.errors import ConfigError
 from seqloom.registry import build
 from seqloom.train.objectives.scheduled_sampling import scheduled_loss
 
@@ -24,24 +24,38 @@ OUTSIDE = ("proofs/pointer_generator.py",)
 pytestmark = pytest.mark.usefixtures("outside")
 
 MODELS = {
-    "recurrent": {"preset": "luong", "encoder.bidirectional": True, "encoder.size": 16, "bridge": "perceptron"},
-    "transformer": {"preset": "transformer", "encoder.layers": 1, "decoder.layers": 1},
+    "recurrent": {
+        "preset": "luong",
+        "source_embedder.reverse": False,
+        "encoder.layers": 2,
+        "encoder.bidirectional": True,
+        "encoder.hidden_size": 16,
+        "bridge": "dense",
+        "decoder.layers": 2,
+    },
+    "transformer": {
+        "preset": "transformer",
+        "encoder.layers": 1,
+        "encoder.heads": 4,
+        "decoder.layers": 1,
+        "decoder.heads": 4,
+    },
 }
 SIZE, UPDATES = 32, 160
 SEARCHES = {
     "greedy": {},
     "beam": {"n_best": 2},
     "beam-refill": {"name": "beam", "refill": True},
-    "diverse": {},
+    "diverse_beam": {},
     "sample": {"temperature": 0.1},
-    "stochastic": {"width": 2},
+    "stochastic_beam": {"beam_size": 2},
     "mbr": {},
     "exhaustive": {"max_length": 4},
 }
 
 
 def name(draw: random.Random) -> str:
-    """A word that is never seen twice."""
+    """A random word, which practically never occurs twice."""
     return "".join(draw.choices("abcdefghijklmnopqrstuvwxyz", k=9))
 
 
@@ -62,10 +76,10 @@ def example(draw: random.Random) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def fields():
     texts = [one["source"] for one in examples(7, 100)] + [one["target"] for one in examples(8, 100)]
-    words = {"tokenizer": {"name": "symbols", "min_count": 2}}
+    words = {"tokenizer": {"name": "whitespace", "min_frequency": 2}}
     made = {
         "source": build("field", {"name": "text", **words}),
-        "copies": build("field", "first_places"),
+        "copies": build("field", "first_positions"),
         "target": build("field", {"name": "copying", "end": True, **words}),
     }
     for field in made.values():
@@ -85,10 +99,14 @@ def batch_of(fields, given) -> Batch:
 
 def trained(kind: str, fields, seed: int):
     torch.manual_seed(seed)
-    settings = {"output": {"name": "pointer_generator", "size": SIZE}, **MODELS[kind]}
+    settings = {"output": {"name": "pointer_generator", "embedding_size": SIZE}, **MODELS[kind]}
     size = fields["source"].size
     model = build_model(
-        settings.pop("preset"), sizes={"source": size, "target": size}, size=SIZE, dropout=0.0, settings=settings
+        settings.pop("preset"),
+        sizes={"source": size, "target": size},
+        hidden_size=SIZE,
+        dropout=0.0,
+        overrides=settings,
     )
     optimizer = torch.optim.Adam(model.parameters(), 0.01 if kind == "recurrent" else 0.003)
     for update in range(UPDATES):
@@ -114,28 +132,28 @@ def test_set() -> list[dict[str, str]]:
     return examples(5, 12)
 
 
-def answers(fields, given, found) -> list[str]:
-    """The best answer of each."""
+def best_texts(fields, given, found) -> list[str]:
+    """The text of the best hypothesis of each example."""
     return [fields["target"].decode(np.array(one[0].tokens), e) for one, e in zip(found, given, strict=True)]
 
 
-def test_fields_number_unknown_words_by_their_place_in_the_source(fields):
+def test_ids_of_out_of_vocabulary_words_are_source_positions(fields):
     V = fields["target"].size
     one = {"source": "meet zzz with yyy", "target": "hello yyy and zzz qqq"}
     (row,) = fields["target"].encode([one["target"]], [one])
     assert row[1] == V + 3
     assert row[3] == V + 1
-    assert row[4] == UNKNOWN
-    assert row[5] == END
+    assert row[4] == UNK
+    assert row[5] == EOS
     assert fields["target"].decode(row, one) == "hello yyy and zzz �"
     assert fields["target"].show(row) == ["hello", "↑3", "and", "↑1", "<unk>", "</s>"]
-    (places,) = fields["copies"].encode(["zzz meet zzz"], [{}])
-    assert places.tolist() == [0, 1, 0]
+    (positions,) = fields["copies"].encode(["zzz meet zzz"], [{}])
+    assert positions.tolist() == [0, 1, 0]
 
 
 @torch.no_grad()
-def test_the_mixture_is_its_formula_and_adds_up_to_one(model, fields, test_set):
-    """Against numpy, word by word."""
+def test_mixture_equals_its_formula_and_sums_to_one(model, fields, test_set):
+    """Against an implementation in numpy, word by word."""
     batch, V = batch_of(fields, test_set), fields["target"].size
     memory = model.encode(batch)
     decoded = model(shift(model.output.start(memory), batch.target), memory, attention=True)
@@ -152,13 +170,13 @@ def test_the_mixture_is_its_formula_and_adds_up_to_one(model, fields, test_set):
             p[:V] = g * np.exp(z) / np.exp(z).sum()
             for s, word in enumerate(words):
                 (number,) = known[s]
-                p[V + words.index(word) if number == UNKNOWN else number] += (1 - g) * a[b, t, s]
+                p[V + words.index(word) if number == UNK else number] += (1 - g) * a[b, t, s]
             np.testing.assert_allclose(found[b, t].exp().numpy(), p, atol=1e-5)
     assert found.exp().sum(-1).numpy() == pytest.approx(1, abs=1e-5)
 
 
 @torch.no_grad()
-def test_the_loss_is_minus_the_score_and_the_sum_of_the_steps(model, fields, test_set):
+def test_loss_equals_the_negative_score_and_the_sum_over_steps(model, fields, test_set):
     batch = batch_of(fields, test_set)
     scored, loss = score(model, batch), model.loss(batch)
     assert loss.total.item() == pytest.approx(-scored.total.sum().item(), rel=1e-5)
@@ -173,38 +191,38 @@ def test_the_loss_is_minus_the_score_and_the_sum_of_the_steps(model, fields, tes
     torch.testing.assert_close(total, scored.total)
 
 
-@pytest.mark.parametrize("asked", SEARCHES)
-def test_words_of_no_vocabulary_are_found(asked, model, fields, test_set):
-    search = build("search", {"name": asked, **SEARCHES[asked]})
+@pytest.mark.parametrize("name", SEARCHES)
+def test_every_search_copies_out_of_vocabulary_words(name, model, fields, test_set):
+    search = build("search", {"name": name, **SEARCHES[name]})
     found = search(model, batch_of(fields, test_set))
     for one, hypotheses in zip(test_set, found, strict=True):
-        said = [fields["target"].decode(np.array(h.tokens), one) for h in hypotheses]
-        assert one["target"] in (said if asked == "stochastic" else said[:1])
+        texts = [fields["target"].decode(np.array(h.tokens), one) for h in hypotheses]
+        assert one["target"] in (texts if name == "stochastic_beam" else texts[:1])
         for h in hypotheses:
-            target = torch.tensor([[*h.tokens, END]])
+            target = torch.tensor([[*h.tokens, EOS]])
             given = {**batch_of(fields, [one]).fields, "target": Padded(target, torch.ones_like(target).bool())}
             scored = score(model, Batch(given)).log_probs[0, : len(h.token_log_probs)]
             assert h.token_log_probs == pytest.approx(scored.tolist(), abs=1e-3)
 
 
-@pytest.mark.parametrize("asked", ["greedy", "beam", "sample", "stochastic"])
-def test_a_sentence_alone_has_the_answers_that_it_has_in_a_batch(asked, model, fields, test_set):
-    """Although its extended vocabulary is a smaller one."""
-    search = build("search", {"name": asked, **({"temperature": 2.0} if asked == "sample" else {}), "max_length": 5})
+@pytest.mark.parametrize("name", ["greedy", "beam", "sample", "stochastic_beam"])
+def test_hypotheses_do_not_depend_on_the_batch(name, model, fields, test_set):
+    """Although a single sentence has a smaller extended vocabulary."""
+    search = build("search", {"name": name, **({"temperature": 2.0} if name == "sample" else {}), "max_length": 5})
     together = search(model, batch_of(fields, test_set))
     for one, expected in zip(test_set, together, strict=True):
         (found,) = search(model, batch_of(fields, [one]))
         assert [h.tokens for h in found] == [h.tokens for h in expected]
 
 
-def test_constraints_hold_for_words_of_no_vocabulary(model, fields):
+def test_constraints_apply_to_out_of_vocabulary_words(model, fields):
     given = [{"source": "meet xxxxx with yyyyy", "target": ""}, {"source": "so leave zzzzz", "target": ""}]
     batch, V = batch_of(fields, [{**one, "target": "hello"} for one in given]), fields["target"].size
     hello, bye, and_ = fields["target"].encode(["hello bye and"], [{"source": ""}])[0][:3].tolist()
     beam, greedy = build("search", "beam"), build("search", "greedy")
 
-    def found(search, **masks):
-        return answers(fields, given, search(model, batch, masks=Masks(**masks)))
+    def found(search, **constraints):
+        return best_texts(fields, given, search(model, batch, constraints=TokenConstraints(**constraints)))
 
     assert found(greedy) == ["hello yyyyy and xxxxx", "bye zzzzz"]
     forced = found(greedy, prefix=[[hello, V + 1], [V + 2]])
@@ -214,60 +232,65 @@ def test_constraints_hold_for_words_of_no_vocabulary(model, fields):
     assert "xxxxx and" in required[0]
     assert "zzzzz zzzzz" in required[1]
     assert "bye" not in found(greedy, forbidden=[[bye]])[1]
-    once = found(greedy, prefix=[[hello, V + 3, V + 3], []], no_repeat=1)[0].split()
+    once = found(greedy, prefix=[[hello, V + 3, V + 3], []], no_repeat_ngram_size=1)[0].split()
     assert once[:3] == ["hello", "yyyyy", "yyyyy"]
     assert "yyyyy" not in once[3:]
-    penalised = found(greedy, prefix=[[], [V + 2]], repetition_penalty=1e6)
-    assert penalised[1].split()[1:2] != ["zzzzz"]
+    penalized = found(greedy, prefix=[[], [V + 2]], repetition_penalty=1e6)
+    assert penalized[1].split()[1:2] != ["zzzzz"]
 
 
-def test_a_grammar_over_the_vocabulary_leaves_out_the_words_of_the_source(model, fields, test_set):
+def test_grammar_over_the_vocabulary_excludes_copied_words(model, fields, test_set):
     V = fields["target"].size
-    answered = build("search", "greedy")(
+    found = build("search", "greedy")(
         model,
         batch_of(fields, test_set),
-        masks=Masks(grammar=lambda tokens_RT: torch.ones(len(tokens_RT), V, dtype=torch.bool)),
+        constraints=TokenConstraints(grammar=lambda tokens_RT: torch.ones(len(tokens_RT), V, dtype=torch.bool)),
     )
-    assert all(token < V for (h,) in answered for token in h.tokens)
+    assert all(token < V for (h,) in found for token in h.tokens)
 
 
-@pytest.mark.parametrize("average", ["probabilities", "log_probabilities"])
-def test_ensembles_copy(average, model, other, fields, test_set):
-    ensemble, batch = Ensemble([model, other], average=average), batch_of(fields, test_set)
-    for asked in ("greedy", "beam"):
-        found = build("search", asked)(ensemble, batch)
-        assert answers(fields, test_set, found) == [one["target"] for one in test_set]
+@pytest.mark.parametrize("mode", ["probs", "log_probs"])
+def test_ensembles_copy(mode, model, other, fields, test_set):
+    ensemble, batch = Ensemble([model, other], mode=mode), batch_of(fields, test_set)
+    for name in ("greedy", "beam"):
+        found = build("search", name)(ensemble, batch)
+        assert best_texts(fields, test_set, found) == [one["target"] for one in test_set]
         totals = score(ensemble, batch).total.tolist()
         assert [h.log_prob for (h, *_) in found] == pytest.approx(totals, abs=1e-3)
 
 
-def test_scheduled_sampling_feeds_what_was_copied(model, fields, test_set):
+def test_scheduled_sampling_feeds_copied_words(model, fields, test_set):
     loss = scheduled_loss(model, batch_of(fields, test_set), 0.0)
     assert loss.mean.item() < 0.5
 
 
-def test_it_wants_attention(fields):
-    with pytest.raises(OptionError, match="reads attention weights, and the decoder has none"):
-        build_model("sutskever", sizes={"source": 9, "target": 9}, size=4, settings={"output": "pointer_generator"})
+def test_decoder_without_attention_is_rejected(fields):
+    with pytest.raises(ConfigError, match="reads attention weights, but the decoder has none"):
+        build_model(
+            "sutskever", sizes={"source": 9, "target": 9}, hidden_size=4, overrides={"output": "pointer_generator"}
+        )
 
 
 PROOF = Path(__file__).parent / "proofs" / "pointer_generator.py"
-WORDS = {"name": "symbols", "min_count": 3}  # a name occurs once on either side
+WORDS = {"name": "whitespace", "min_frequency": 3}  # names occur twice, so they are out-of-vocabulary
 SETTINGS = {
-    "data.source": WORDS,
-    "data.fields": {"target": {"name": "copying", "tokenizer": WORDS}, "copies": "first_places"},
-    "data.shared": True,
+    "data.source_tokenizer": WORDS,
+    "data.fields": {"target": {"name": "copying", "tokenizer": WORDS}, "copies": "first_positions"},
+    "data.share_vocabulary": True,
     "model.preset": "luong",
+    "model.source_embedder.reverse": False,
+    "model.encoder.layers": 2,
     "model.encoder.bidirectional": True,
-    "model.encoder.size": 16,
-    "model.bridge": "perceptron",
+    "model.encoder.hidden_size": 16,
+    "model.bridge": "dense",
+    "model.decoder.layers": 2,
     "model.output": "pointer_generator",
-    "model.size": SIZE,
+    "model.hidden_size": SIZE,
     "model.dropout": 0.0,
     "train.updates": 2 * UPDATES,
     "train.evaluate_every": 2 * UPDATES,
     "train.batch_sentences": 32,
-    "train.optimiser.rate": 0.01,
+    "train.optimizer.lr": 0.01,
 }
 COLUMNS = ("--columns", "{source: 0, target: 1, copies: 0}")
 
@@ -285,7 +308,7 @@ def settings(given: dict[str, object]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory) -> Path:
-    """A run through files, trained by the command line."""
+    """A run trained through the command line, on files."""
     folder = tmp_path_factory.mktemp("copied")
     for part, seed, count in (("train", 1, 1500), ("dev", 2, 20), ("test", 3, 30)):
         lines = [f"{one['source']}\t{one['target']}\n" for one in examples(seed, count)]
@@ -295,53 +318,53 @@ def run(tmp_path_factory) -> Path:
         *COLUMNS,
         *settings(SETTINGS),
     )
-    assert re.search(r"→  (hello|bye)·↑\d", ran.stderr)  # pairs as the model sees them
+    assert re.search(r"→  (hello|bye)·↑\d", ran.stderr), ran.stderr  # the log shows some tokenized pairs
     return folder
 
 
-def asked(given: list[dict[str, str]]) -> str:
+def to_jsonl(given: list[dict[str, str]]) -> str:
     return "".join(json.dumps({"source": one["source"], "copies": one["source"]}) + "\n" for one in given)
 
 
-@pytest.mark.parametrize("search", ["greedy", "beam", "sample", "{name: mbr, metric: ser}"])
-def test_the_command_line_copies_words_that_no_file_had_before(search, run):
+@pytest.mark.parametrize("search", ["greedy", "beam", "sample", "{name: mbr, metric: per}"])
+def test_command_line_copies_words_not_in_the_training_data(search, run):
     test_set = examples(3, 30)
-    typed = ["--search", search, *(["--temperature", "0.1"] if search not in ("greedy", "beam") else [])]
-    ran = run_seqloom("predict", run / "run", "--format", "jsonl", *typed, stdin=asked(test_set))
+    options = ["--search", search, *(["--temperature", "0.1"] if search not in ("greedy", "beam") else [])]
+    ran = run_seqloom("predict", run / "run", "--format", "jsonl", *options, stdin=to_jsonl(test_set))
     assert ran.stdout.splitlines() == [one["target"] for one in test_set]
 
 
-def test_the_command_line_evaluates_and_scores_what_is_copied(run):
+def test_command_line_evaluates_and_scores_copied_words(run):
     on_test = ("--data", run / "test.tsv", *COLUMNS, "--json")
-    ran = run_seqloom("evaluate", run / "run", "--metric", "exact", "--metric", "perplexity", *on_test)
+    ran = run_seqloom("evaluate", run / "run", "--metric", "exact_match", "--metric", "perplexity", *on_test)
     found = json.loads(ran.stdout)["metrics"]
-    assert found["exact"]["value"] == 100
+    assert found["exact_match"]["value"] == 100
     assert found["perplexity"]["value"] < 1.2
     scored = [json.loads(line) for line in run_seqloom("score", run / "run", *on_test).stdout.splitlines()]
-    lines = run_seqloom("predict", run / "run", "--format", "jsonl", "--json", stdin=asked(examples(3, 30))).stdout
+    lines = run_seqloom("predict", run / "run", "--format", "jsonl", "--json", stdin=to_jsonl(examples(3, 30))).stdout
     for one, line in zip(scored, lines.splitlines(), strict=True):
-        (best, *_) = json.loads(line)["answers"]
+        (best, *_) = json.loads(line)["hypotheses"]
         assert best["text"] == one["target"]
         assert best["log_prob"] == pytest.approx(one["log_prob"], abs=1e-3)
         assert best["tokens"] == one["tokens"]
         assert any(token.startswith("↑") for token in best["tokens"])
 
 
-@pytest.mark.parametrize("search", ["beam", "{name: mbr, metric: ser}"])
-def test_the_command_line_traces_what_is_copied(search, run):
+@pytest.mark.parametrize("search", ["beam", "{name: mbr, metric: per}"])
+def test_command_line_traces_copied_words(search, run):
     source = "meet xxxxx with yyyyy"
-    (line,) = asked([{"source": source}]).splitlines()
-    typed = ("--format", "jsonl", "--search", search)
-    trace = json.loads(run_seqloom("trace", run / "run", "--text", line, *typed).stdout)
+    (line,) = to_jsonl([{"source": source}]).splitlines()
+    options = ("--format", "jsonl", "--search", search)
+    trace = json.loads(run_seqloom("trace", run / "run", "--text", line, *options).stdout)
     best, *_ = trace["hypotheses"]
     assert best["text"] == "hello yyyyy and xxxxx"
     assert best["tokens"] == ["hello", "↑3", "and", "↑1"]
     assert "it has no 'copies'" in run_seqloom("trace", run / "run", "--text", source, code=2).stderr
 
 
-def test_a_field_that_the_output_reads_has_to_be_there(run):
+def test_missing_field_of_the_output_is_reported(run):
     given = {**SETTINGS, "data.fields": {"target": SETTINGS["data.fields"]["target"]}}
     training = ("train", "--train", run / "train.tsv", "--out", run / "other")
-    said = run_seqloom(*training, *settings(given), code=2).stderr
-    assert "model.output reads a field that is not there: add data.fields.copies={name: …}" in said
+    stderr = run_seqloom(*training, *settings(given), code=2).stderr
+    assert "model.output reads an undefined field: add data.fields.copies={name: …}" in stderr
     assert not (run / "other").exists()

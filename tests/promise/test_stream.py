@@ -1,4 +1,4 @@
-"""The data path, proved by a stream from outside: state carried from window to window, saved and resumed."""
+"""An external stream: truncated backpropagation carries the state from window to window, saved and resumed."""
 
 from types import SimpleNamespace
 
@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from seqloom import Batch, build_model
-from seqloom.batch import END, Padded
+from seqloom.batch import EOS, Padded
 from seqloom.config import TrainConfig
 from seqloom.data.batchers.base import BatchSize
 from seqloom.registry import build
 from seqloom.train.display import Display
 from seqloom.train.folder import RunFolder
-from seqloom.train.loop import Loop
+from seqloom.train.trainer import Trainer
 
 OUTSIDE = ("proofs/stream.py",)
 pytestmark = pytest.mark.usefixtures("outside")
@@ -27,11 +27,11 @@ MODELS = {
 
 
 class Text:
-    """A corpus of short rows."""
+    """A corpus of short targets."""
 
     def __init__(self) -> None:
         draw = np.random.default_rng(1)
-        self.rows = [np.append(draw.integers(3, V, draw.integers(1, 7)), END) for _ in range(20)]
+        self.rows = [np.append(draw.integers(3, V, draw.integers(1, 7)), EOS) for _ in range(20)]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -41,9 +41,9 @@ class Text:
         return self.rows[index]
 
 
-def model_of(decoder: str):
+def build_language_model(decoder: str):
     torch.manual_seed(1)
-    return build_model({"model": "language_model", "decoder": MODELS[decoder]}, sizes={"target": V}, size=8)
+    return build_model({"type": "language_model", "decoder": MODELS[decoder]}, sizes={"target": V}, hidden_size=8)
 
 
 def lanes(window: int):
@@ -51,7 +51,7 @@ def lanes(window: int):
 
 
 @pytest.mark.parametrize("window", [1, 4, 7, 1000])
-def test_lanes_are_one_text(window):
+def test_lanes_concatenate_to_the_text(window):
     batcher, text = lanes(window), np.concatenate(Text().rows)
     batches = [batcher.collate(item) for item in batcher.plan(0)]
     assert [batcher.target_steps(item) for item in batcher.plan(3)] == [b.target.values.numel() for b in batches]
@@ -63,8 +63,8 @@ def test_lanes_are_one_text(window):
 @pytest.mark.parametrize("decoder", MODELS)
 @pytest.mark.parametrize("window", [1, 4, 7])
 @torch.no_grad()
-def test_carried_state_makes_windows_one_text(decoder, window):
-    model, batcher = model_of(decoder).double().eval(), lanes(window)
+def test_carried_state_gives_the_loss_of_the_whole_text(decoder, window):
+    model, batcher = build_language_model(decoder).double().eval(), lanes(window)
     objective = build("objective", "truncated_backpropagation")
     text = batcher.text_LT
     whole = model.loss(Batch({"target": Padded(text, torch.ones_like(text, dtype=torch.bool))}))
@@ -78,41 +78,48 @@ def test_carried_state_makes_windows_one_text(decoder, window):
     assert cut != pytest.approx(whole.total.item(), rel=1e-4)
 
 
-def loop_in(folder):
+def trainer_in(folder):
     config = TrainConfig(
         updates=100,
         batch_sentences=LANES,
-        optimiser={"name": "adam", "rate": 0.01},
+        optimizer={"name": "adam", "lr": 0.01},
         objective="truncated_backpropagation",
-        moving_average=0.0,
+        ema_decay=0.0,
     )
-    judge = SimpleNamespace(symbols=V)
-    return Loop(model_of("recurrent"), lanes(5), judge, config=config, folder=RunFolder(folder), display=Display())
+    validator = SimpleNamespace(vocab_size=V)
+    return Trainer(
+        build_language_model("recurrent"),
+        lanes(5),
+        validator,
+        config=config,
+        folder=RunFolder(folder),
+        display=Display(),
+    )
 
 
-def test_what_is_carried_is_saved_and_resumed_bit_for_bit(tmp_path):
-    whole, first = loop_in(tmp_path / "whole"), loop_in(tmp_path / "run")
+def test_resumed_training_equals_uninterrupted_training(tmp_path):
+    whole, first = trainer_in(tmp_path / "whole"), trainer_in(tmp_path / "run")
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
-    for loop, updates in ((whole, 9), (first, 4)):
-        portions = loop.portions()
+    for trainer, updates in ((whole, 9), (first, 4)):
+        update_batches = trainer.update_batches()
         for _ in range(updates):
-            loop.learn(next(portions))
+            trainer.train_step(next(update_batches))
     first.save()
-    second = loop_in(tmp_path / "run")
+    second = trainer_in(tmp_path / "run")
     assert second.restore()
     assert second.carry is not None
     assert all(torch.equal(second.carry["state"][name], tensor) for name, tensor in first.carry["state"].items())
-    portions = second.portions()
+    update_batches = second.update_batches()
     for _ in range(5):
-        second.learn(next(portions))
+        second.train_step(next(update_batches))
     for name, tensor in whole.network.state_dict().items():
         assert torch.equal(tensor, second.network.state_dict()[name]), name
 
 
-def test_nothing_is_carried_into_another_epoch(tmp_path):
-    loop = loop_in(tmp_path)
-    portions = loop.portions()
-    windows = len(loop.batcher.plan(0))
+def test_carried_state_is_reset_at_the_start_of_an_epoch(tmp_path):
+    trainer = trainer_in(tmp_path)
+    update_batches = trainer.update_batches()
+    windows = len(trainer.batcher.plan(0))
     for n in range(1, windows + 1):
-        loop.learn(next(portions))
-        assert (loop.carry is None) == (n == windows)
+        trainer.train_step(next(update_batches))
+        assert (trainer.carry is None) == (n == windows)

@@ -1,7 +1,7 @@
 """Trains a small run in a process that kills itself (SIGKILL) at a chosen moment.
 
-Moments: ``backward``, in the middle of update NUMBER; ``write``, in the NUMBERth write of any file, half of it
-written; ``rename``, before the NUMBERth file is put in place; ``never``. It resumes the run if it has begun.
+Moments: ``backward``, in the middle of update NUMBER; ``write``, in the NUMBERth write of any file, after half of it;
+``rename``, before the NUMBERth file is renamed; ``never``. It resumes the run if the folder contains one.
 """
 
 import fcntl
@@ -16,23 +16,23 @@ from seqloom.config import make_config
 from seqloom.data.examples import Example
 from seqloom.train.display import Display
 from seqloom.train.folder import RunFolder
-from seqloom.train.start import resume, train
+from seqloom.train.run import resume, train
 
 CONFIG = {
-    "model": {"size": 12, "dropout": 0.2},
-    "data": {"source": "character", "target": "character"},
+    "model": {"hidden_size": 12, "dropout": 0.2},
+    "data": {"source_tokenizer": "character", "target_tokenizer": "character"},
     "train": {
         "updates": 40,
         "batch_sentences": 8,
         "evaluate_every": 10,
-        "keep": 2,
+        "keep_best_checkpoints": 2,
         "patience": 3,
         "log_every": 3,
         "checkpoint_seconds": 1e-6,  # after every update
-        "moving_average": 0.9,
-        "sampling": {"name": "linear", "steps": 100, "feed": "sample"},
+        "ema_decay": 0.9,
+        "scheduled_sampling": {"name": "linear", "steps": 100, "feed": "sample"},
         "schedule": {"name": "plateau", "warmup": 5, "patience": 1},
-        "accumulate": 2,
+        "gradient_accumulation_steps": 2,
     },
 }
 WORDS = [f"{a}{b}{c}" for a in "abcde" for b in "fghij" for c in "klmn"]

@@ -1,4 +1,4 @@
-"""Losses are sums with their counts, so a batch in pieces has the gradient of the whole."""
+"""Gradient accumulation: the gradients of micro-batches add up to the gradient of the whole batch."""
 
 import pytest
 import torch
@@ -13,14 +13,14 @@ TARGETS = [[3, 4, 5, 6, 7, 8], [], [7, 4], [8], [5, 6, 3]]
 
 
 @pytest.mark.parametrize("preset", preset_names())
-def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(preset):
+def test_micro_batch_gradients_add_up_to_full_batch_gradient(preset):
     torch.manual_seed(0)
-    has_source = load_preset(preset)["model"] == "encoder_decoder"
+    has_source = load_preset(preset)["type"] == "encoder_decoder"
     sizes = {"source": 9, "target": 9}
-    model = build_model(preset, size=8, dropout=0.0, sizes=sizes).double()
+    model = build_model(preset, hidden_size=8, dropout=0.0, sizes=sizes).double()
 
     def batch(rows: slice) -> Batch:
-        return Batch.of(TARGETS[rows], SOURCES[rows] if has_source else None)
+        return Batch.from_lists(TARGETS[rows], SOURCES[rows] if has_source else None)
 
     whole = model.loss(batch(slice(None)))
     whole.mean.backward()
@@ -28,7 +28,11 @@ def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(preset):
 
     model.zero_grad()
     total, steps = 0.0, 0
-    for rows in (slice(0, 2), slice(2, 3), slice(3, 5)):  # of 8, 3 and 6 real steps: a mean of means would be wrong
+    for rows in (
+        slice(0, 2),
+        slice(2, 3),
+        slice(3, 5),
+    ):  # with 8, 3 and 6 target tokens: a mean of means would be wrong
         loss = model.loss(batch(rows))
         loss.total.backward()
         total, steps = total + loss.total.item(), steps + int(loss.steps)
@@ -38,22 +42,24 @@ def test_gradients_of_micro_batches_add_up_to_those_of_the_whole(preset):
         torch.testing.assert_close(parameter.grad / steps, gradient, rtol=1e-9, atol=1e-12)
 
 
-def test_an_update_of_pieces_is_the_update_of_the_whole(tmp_path):
-    """In training itself: 80 pairs at once, or in pieces of 33, 33 and 14."""
-    plain = {"updates": 1, "evaluate_every": 1, "optimiser": {"name": "sgd", "rate": 1.0}, "schedule": "constant"}
-    whole = trained(tmp_path / "whole", {"train": {**plain, "batch_sentences": 80}})
-    pieces = trained(tmp_path / "pieces", {"train": {**plain, "batch_sentences": 33, "accumulate": 3}})
+def test_accumulated_update_equals_full_batch_update(tmp_path):
+    """In a training run: 80 pairs in one batch, or in batches of 33, 33 and 14."""
+    base = {"updates": 1, "evaluate_every": 1, "optimizer": {"name": "sgd", "lr": 1.0}, "schedule": "constant"}
+    whole = trained(tmp_path / "whole", {"train": {**base, "batch_sentences": 80}})
+    pieces = trained(
+        tmp_path / "pieces", {"train": {**base, "batch_sentences": 33, "gradient_accumulation_steps": 3}}
+    )
     one, other = load_weights(whole.weights), load_weights(pieces.weights)
     for name, weight in one.items():
         torch.testing.assert_close(other[name], weight, rtol=1e-4, atol=1e-6)
 
 
-def test_clipping_bounds_an_update(tmp_path):
-    plain = {"updates": 1, "evaluate_every": 1, "optimiser": {"name": "sgd", "rate": 1.0, "momentum": 0.0}}
-    plain |= {"schedule": "constant", "batch_sentences": 80, "moving_average": 0}
-    free, bound = (trained(tmp_path / str(c), {"train": {**plain, "clip": c}}) for c in (0, 1e-3))
-    still = trained(tmp_path / "still", {"train": {**plain, "optimiser": {"name": "sgd", "rate": 1e-9}}})
-    start, *ends = (load_weights(run.weights) for run in (still, free, bound))
-    far, near = (sum(float((end[n] - w).square().sum()) for n, w in start.items()) ** 0.5 for end in ends)
-    assert near == pytest.approx(1e-3, rel=1e-2)
-    assert far > 10 * near
+def test_gradient_clipping_bounds_update_norm(tmp_path):
+    base = {"updates": 1, "evaluate_every": 1, "optimizer": {"name": "sgd", "lr": 1.0, "momentum": 0.0}}
+    base |= {"schedule": "constant", "batch_sentences": 80, "ema_decay": 0}
+    unclipped, clipped = (trained(tmp_path / str(c), {"train": {**base, "clip_grad_norm": c}}) for c in (0, 1e-3))
+    initial = trained(tmp_path / "initial", {"train": {**base, "optimizer": {"name": "sgd", "lr": 1e-9}}})
+    start, *ends = (load_weights(run.weights) for run in (initial, unclipped, clipped))
+    norm, clipped_norm = (sum(float((end[n] - w).square().sum()) for n, w in start.items()) ** 0.5 for end in ends)
+    assert clipped_norm == pytest.approx(1e-3, rel=1e-2)
+    assert norm > 10 * clipped_norm

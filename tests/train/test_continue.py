@@ -1,4 +1,4 @@
-"""The command that the end of training recommends, run as a person would run it."""
+"""The command for continuing an improving run, as the log suggests it."""
 
 import io
 import re
@@ -7,29 +7,29 @@ import shlex
 import pytest
 
 from seqloom.cli import app
-from seqloom.cli.files import gathered
+from seqloom.cli.files import expand_file_args
 from seqloom.train.checkpoint import load_checkpoint
 from seqloom.train.display import PlainDisplay
-from seqloom.train.judge import Judge
-from tests.train.small import evaluations, trained
+from seqloom.train.validator import Validator
+from tests.train.small import trained, validations
 
 
 @pytest.mark.parametrize("limit", [{"updates": 12}, {"updates": None, "epochs": 2}], ids=["updates", "epochs"])
-def test_the_command_that_continues_an_improving_run_works(tmp_path, monkeypatch, limit):
-    """The run goes on after its last update, for as long again."""
+def test_suggested_command_continues_improving_run(tmp_path, monkeypatch, limit):
+    """The run continues after its last update, for as many updates again."""
     improving = iter(range(1000))
-    judge = Judge.__call__
+    validate = Validator.__call__
 
     def better_each_time(*arguments):
-        found = judge(*arguments)
-        return found._replace(metrics={**found.metrics, "exact": 50.0 + next(improving)})
+        result = validate(*arguments)
+        return result._replace(metrics={**result.metrics, "exact_match": 50.0 + next(improving)})
 
-    monkeypatch.setattr(Judge, "__call__", better_each_time)
+    monkeypatch.setattr(Validator, "__call__", better_each_time)
     shown = io.StringIO()
     folder = trained(tmp_path / "a run", {"train": limit}, display=PlainDisplay(shown))
     (command,) = re.findall(r"To continue it: (seqloom .*)", shown.getvalue())
-    before = [record["update"] for record in evaluations(folder)]
-    app(args=gathered(shlex.split(command)[1:]), standalone_mode=False)
-    after = [record["update"] for record in evaluations(folder)]
+    before = [record["update"] for record in validations(folder)]
+    app(args=expand_file_args(shlex.split(command)[1:]), standalone_mode=False)
+    after = [record["update"] for record in validations(folder)]
     assert after[: len(before)] == before
-    assert after[-1] == load_checkpoint(folder.checkpoint)["standing"]["update"] == 2 * before[-1]
+    assert after[-1] == load_checkpoint(folder.checkpoint)["trainer"]["update"] == 2 * before[-1]

@@ -1,4 +1,4 @@
-"""A run that is killed and resumed is, bit for bit, one that never was."""
+"""A run that is killed and resumed gives bit-identical results to an uninterrupted run."""
 
 import errno
 import multiprocessing
@@ -10,11 +10,11 @@ import pytest
 import torch
 
 import seqloom.files
-from seqloom.errors import OptionError, WriteError
+from seqloom.errors import ConfigError, WriteError
 from seqloom.train.checkpoint import load_checkpoint
 from seqloom.train.display import Display
-from seqloom.train.folder import Lines, RunFolder
-from seqloom.train.start import resume
+from seqloom.train.folder import JsonlLog, RunFolder
+from seqloom.train.run import resume
 from tests.train import killed
 
 PROCESSES = multiprocessing.get_context("forkserver")  # PyTorch is imported once for all of them
@@ -37,7 +37,7 @@ def whole(tmp_path_factory) -> Path:
     return folder
 
 
-def test_killed_and_resumed_is_bit_for_bit_the_same(whole, tmp_path):
+def test_killed_and_resumed_run_is_bit_identical(whole, tmp_path):
     folder = tmp_path / "run"
     codes = [run(folder, *moment) for moment in MOMENTS]
     assert codes == [-signal.SIGKILL] * (len(MOMENTS) - 1) + [0]
@@ -48,34 +48,36 @@ def test_killed_and_resumed_is_bit_for_bit_the_same(whole, tmp_path):
     assert len(kept[0]) == 2
 
 
-def test_what_is_killed_is_really_somewhere_in_the_middle(whole):
-    """Else the test above would show nothing: the run has updates, evaluations, and several epochs."""
-    records = list(Lines(whole / "metrics.jsonl"))
+def test_killed_run_has_several_epochs_and_validations(whole):
+    """Otherwise the test above would prove nothing."""
+    records = list(JsonlLog(whole / "metrics.jsonl"))
     assert [r["update"] for r in records if "dev" in r] == [10, 20, 30, 40]
     assert records[-1]["final"]
     assert records[-2]["epoch"] >= 4
 
 
-def test_a_resumed_run_goes_on_anywhere(whole, tmp_path):
-    """A folder that was moved works, and a finished run can be lengthened."""
+def test_moved_run_resumes_with_new_limits(whole, tmp_path):
+    """A run folder can be moved, and a finished run can be continued."""
     folder = tmp_path / "moved"
     os.rename(whole.parent / "run", folder)
     try:
         torch.set_num_threads(1)
         resume(folder, {"train": {"updates": 45, "patience": 0}}, display=Display())
-        records = list(Lines(folder / "metrics.jsonl"))
+        records = list(JsonlLog(folder / "metrics.jsonl"))
         assert records[-1]["update"] == 45
-        resume(folder, {"train": {"epochs": 10}}, display=Display())  # 80 pairs, 2 × 8 to an update: 5 an epoch
-        assert list(Lines(folder / "metrics.jsonl"))[-1]["update"] == 50
-        with pytest.raises(OptionError, match=r"train\.clip can't change"):
-            resume(folder, {"train": {"clip": 2.0}}, display=Display())
+        resume(
+            folder, {"train": {"epochs": 10}}, display=Display()
+        )  # 80 pairs, 2 × 8 per update: 5 updates per epoch
+        assert list(JsonlLog(folder / "metrics.jsonl"))[-1]["update"] == 50
+        with pytest.raises(ConfigError, match=r"train\.clip_grad_norm can't be changed"):
+            resume(folder, {"train": {"clip_grad_norm": 2.0}}, display=Display())
     finally:
         os.rename(folder, whole.parent / "run")
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EACCES])
-def test_a_failed_write_is_reported_and_costs_no_earlier_checkpoint(whole, monkeypatch, error):
-    """The disk fills up after some updates, in the write of a checkpoint."""
+def test_failed_write_keeps_previous_checkpoint(whole, monkeypatch, error):
+    """The disk fills up while the third checkpoint is written."""
     before = RunFolder(whole).checkpoint.read_bytes()
     fsync, checkpoints = os.fsync, []
 

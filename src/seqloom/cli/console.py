@@ -1,11 +1,11 @@
-"""Where commands print what has a layout."""
+"""The console for tables and other formatted output."""
 
 from rich.console import Console as RichConsole
 
 
 class Console(RichConsole):
-    """Rich's, but that it leaves a broken pipe to whoever runs the command; Rich itself would exit with an error."""
+    """Rich's console, except that a broken pipe raises ``BrokenPipeError``; Rich itself exits with an error."""
 
     def on_broken_pipe(self) -> None:
-        """Called where the reader of the output has gone."""
+        """Called when the output pipe is closed."""
         raise BrokenPipeError

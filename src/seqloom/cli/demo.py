@@ -12,12 +12,12 @@ from seqloom.cli.train import INTERRUPTED
 
 TASK = {"name": "dates", "train": 110_000}
 SETTINGS: dict[str, Any] = {
-    "model": {"preset": "recurrent", "size": 128, "dropout": 0.0, "output": {"label_smoothing": 0.0}},
-    "train": {"batch_sentences": 128, "epochs": 1, "evaluate_every": 250, "optimiser": {"rate": 5e-3}},
+    "model": {"preset": "recurrent", "hidden_size": 128, "dropout": 0.0, "output": {"label_smoothing": 0.0}},
+    "train": {"batch_sentences": 128, "epochs": 1, "evaluate_every": 250, "optimizer": {"lr": 5e-3}},
     "search": "greedy",
 }
-"""Found by trying: large batches at a high rate learn this task fastest, and made data can't be learned by heart."""
-SHOWN = (
+"""Tuned by hand: large batches with a high learning rate are fastest, and generated data needs no regularization."""
+EXAMPLES = (
     "en_US 1/2/2024",
     "en_GB 1/2/2024",
     "de_DE Freitag, 13. Juni 1969",
@@ -27,20 +27,22 @@ SHOWN = (
 
 
 def demo(
-    out: Annotated[Path | None, typer.Option(help="Keep the run in this folder.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory to keep the run in; by default, the run is deleted.")
+    ] = None,
 ) -> None:
-    """Train on dates as people write them, in two minutes, and show what was learned."""
+    """Train a date normalization model in two minutes, and show its predictions and attention."""
     from seqloom.api import load
     from seqloom.cli.console import Console
     from seqloom.cli.draw import alignment
     from seqloom.config import make_config
     from seqloom.registry import build
     from seqloom.train.display import display_for
-    from seqloom.train.start import train
+    from seqloom.train.run import train
 
     console = Console(highlight=False)
     task = build("task", TASK)
-    console.print("[bold]Dates as people write them → ISO 8601.[/] For example:")
+    console.print("[bold]Task: convert localized dates to ISO 8601.[/] Examples:")
     for source, target in task.test[:3]:
         console.print(f"    {source}  →  {target}", markup=False)
     display = display_for()
@@ -54,27 +56,28 @@ def demo(
             display.close()
         if not run.finished:
             if out is not None:
-                print(f"seqloom: {run.to_go_on}", file=sys.stderr)
+                print(f"seqloom: {run.resume_hint}", file=sys.stderr)
             raise typer.Exit(INTERRUPTED)
         model = load(folder)
-    answers = model.predict([source for source, _ in task.test])
-    right = sum(answer == target for answer, (_, target) in zip(answers, task.test, strict=True))
-    console.print(f"\nexact match on {len(task.test):,} unseen dates: {100 * right / len(task.test):.1f} %\n")
-    for (answer,) in model.answers(SHOWN):
-        console.print(f"{''.join(answer.source_tokens)}  →  [bold]{answer.text}[/]")
-        if answer.weights is not None:
-            written = [*answer.tokens, *["∎"] * answer.finished]
-            console.print(alignment(answer.source_tokens, written, answer.weights.tolist()))
+    predictions = model.predict([source for source, _ in task.test])
+    correct = sum(prediction == target for prediction, (_, target) in zip(predictions, task.test, strict=True))
+    console.print(f"\nexact match on {len(task.test):,} test dates: {100 * correct / len(task.test):.1f} %\n")
+    for (prediction,) in model.generate(EXAMPLES):
+        console.print(f"{''.join(prediction.source_tokens)}  →  [bold]{prediction.text}[/]")
+        if prediction.attention is not None:
+            rows = [*prediction.tokens, *["∎"] * prediction.finished]
+            console.print(alignment(prediction.source_tokens, rows, prediction.attention.tolist()))
         console.print()
     name = "RUN" if out is None else shlex.quote(str(out))
     keep = "seqloom demo --out RUN    # keep the run, then:\n    " if out is None else ""
     console.print(
-        "A row is a character written (∎: the end); the darker, the more it looked at that one of the source.\n\n"
+        "Attention weights: one row per output character (∎ is EOS), one column per source character; darker is "
+        "higher.\n\n"
         "What to try next:\n"
         f"    {keep}echo 'fr_FR 14 juillet 1989' | seqloom predict {name}\n"
         "    seqloom tasks    # other tasks to train on\n"
-        "    seqloom train --train pairs.tsv --out runs/mine    # pairs of your own\n"
-        "    seqloom parts    # everything a model can be made of",
+        "    seqloom train --train pairs.tsv --out runs/mine    # train on your own data\n"
+        "    seqloom parts    # all cells, attention functions, searches, …",
         markup=False,
         soft_wrap=True,
     )

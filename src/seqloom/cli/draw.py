@@ -1,7 +1,7 @@
-"""An alignment in the terminal: which source tokens each target token looked at.
+"""An attention matrix in the terminal: one column per source token and one row per target token.
 
-The source goes across and the target down; the darker a mark, the greater the weight. A label across is written from
-top to bottom, one character a row, so a column is as narrow for a word as for a character.
+The darker a mark, the greater the weight. Column labels are written from top to bottom, one character per line, so
+that all columns are equally narrow.
 """
 
 import unicodedata
@@ -16,121 +16,127 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 
-from seqloom.errors import InputError, SizeError
+from seqloom.errors import InputError, ShapeError
 
-LONGEST: Final = 14
-"""Characters of a label at most, across and down; the rest is left out."""
+MAX_LABEL: Final = 14
+"""Maximum number of characters of a label; longer labels are truncated."""
 
 
 class Ink(NamedTuple):
-    """What can be drawn with: marks from weak to strong, each as wide as two characters, and signs for labels."""
+    """The characters of a drawing.
+
+    marks: marks for weights from low to high, two characters wide.
+    space, invisible, ellipsis: shown in labels for a space, for an invisible character, and at a truncation.
+    """
 
     marks: tuple[str, ...]
     space: str
     invisible: str
-    more: str
+    ellipsis: str
 
 
-BLOCKS: Final = Ink(("· ", "░░", "▒▒", "▓▓", "██"), space="␣", invisible="◌", more="…")
-ASCII: Final = Ink((". ", "::", "++", "**", "##"), space="_", invisible="?", more="~")
+BLOCKS: Final = Ink(("· ", "░░", "▒▒", "▓▓", "██"), space="␣", invisible="◌", ellipsis="…")
+ASCII: Final = Ink((". ", "::", "++", "**", "##"), space="_", invisible="?", ellipsis="~")
 
-WEAK: Final = np.array([120, 130, 145])
-STRONG: Final = np.array([255, 120, 0])
-"""The two ends of the colours, both to be seen on black and on white."""
+LOW: Final = np.array([120, 130, 145])
+HIGH: Final = np.array([255, 120, 0])
+"""Colors of the lowest and the highest weight, both visible on black and on white."""
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """A drawing for rich's ``console.print``; it fits the console's width, encoding and colours.
+    """A drawing for rich's ``console.print``; it adapts to the console's width, encoding and colors.
 
-    Weights count in proportion to the largest of them. Where the source is too long for the width, it goes on in
-    another panel below.
+    Weights are shown relative to the largest one. A source that is too long for the width continues in another panel
+    below.
     """
 
     source: tuple[str, ...]
     target: tuple[str, ...]
-    weights: NDArray[np.float64]
+    attention: NDArray[np.float64]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The panels, each a run of source tokens that fits the width."""
-        ink = BLOCKS if _can_write("".join(BLOCKS.marks), options.encoding) else ASCII
-        across = [[_left_to_right(place) for place in _places(t, ink, options.encoding)] for t in self.source]
-        down = [_left_to_right("".join(_places(t, ink, options.encoding))) for t in self.target]
-        margin = max(cell_len(label) for label in down) + 1
-        column = max(2, *(cell_len(place) for label in across for place in label))
-        fitting = max(1, (options.max_width - margin) // column)
-        relative = self.weights / (self.weights.max() or 1.0)
-        for first in range(0, len(across), fitting):
-            if first:
+        """The panels, each with as many source tokens as fit the width."""
+        ink = BLOCKS if _can_encode("".join(BLOCKS.marks), options.encoding) else ASCII
+        columns = [[_left_to_right(glyph) for glyph in _glyphs(t, ink, options.encoding)] for t in self.source]
+        rows = [_left_to_right("".join(_glyphs(t, ink, options.encoding))) for t in self.target]
+        margin = max(cell_len(label) for label in rows) + 1
+        width = max(2, *(cell_len(glyph) for label in columns for glyph in label))
+        per_panel = max(1, (options.max_width - margin) // width)
+        relative = self.attention / (self.attention.max() or 1.0)
+        for start in range(0, len(columns), per_panel):
+            if start:
                 yield Segment.line()
-            run = slice(first, first + fitting)
-            yield from _header(across[run], margin=margin, column=column)
-            for label, strengths in zip(down, relative[:, run], strict=True):
+            panel = slice(start, start + per_panel)
+            yield from _header(columns[panel], margin=margin, width=width)
+            for label, strengths in zip(rows, relative[:, panel], strict=True):
                 yield Segment(" " * (margin - 1 - cell_len(label)) + label + " ", Style(bold=True))
                 for strength in strengths:
-                    yield _mark(strength, ink, column=column)
+                    yield _mark(strength, ink, width=width)
                 yield Segment.line()
 
 
-def alignment(source: Sequence[str], target: Sequence[str], weights: ArrayLike) -> Alignment:
-    """A drawing of attention ``weights``, a row for each target token and a column for each source token."""
-    table = np.asarray(weights, dtype=np.float64)
-    if table.shape != (len(target), len(source)):
-        shape = " × ".join(map(str, table.shape))
-        raise SizeError(
-            f"weights of {shape} don't fit {len(target)} target and {len(source)} source tokens: "
-            f"give a row for each target token and a column for each source token"
+def alignment(source: Sequence[str], target: Sequence[str], attention: ArrayLike) -> Alignment:
+    """A drawing of attention weights, with one row per target token and one column per source token."""
+    matrix = np.asarray(attention, dtype=np.float64)
+    if matrix.shape != (len(target), len(source)):
+        shape = " × ".join(map(str, matrix.shape))
+        raise ShapeError(
+            f"attention weights of shape {shape} don't match {len(target)} target and {len(source)} source tokens: "
+            f"give one row per target token and one column per source token"
         )
-    if not table.size:
-        raise InputError("there is no alignment to draw: the source or the target is empty")
-    if not (np.isfinite(table).all() and (table >= 0).all()):
-        raise InputError("an alignment's weights are finite and not negative; these are not")
-    return Alignment(tuple(source), tuple(target), table)
+    if not matrix.size:
+        raise InputError("the alignment can't be drawn: the source or the target is empty")
+    if not (np.isfinite(matrix).all() and (matrix >= 0).all()):
+        raise InputError("the alignment can't be drawn: attention weights must be finite and at least 0")
+    return Alignment(tuple(source), tuple(target), matrix)
 
 
-def _header(labels: Sequence[Sequence[str]], *, margin: int, column: int) -> Iterator[Segment]:
-    """The labels side by side, each from top to bottom, standing on the marks."""
+def _header(labels: Sequence[Sequence[str]], *, margin: int, width: int) -> Iterator[Segment]:
+    """The column labels, written from top to bottom and aligned at the bottom."""
     height = max(len(label) for label in labels)
     for row in range(height):
         yield Segment(" " * margin)
         for label in labels:
             empty = height - len(label)
-            place = label[row - empty] if row >= empty else ""
-            yield Segment(place + " " * (column - cell_len(place)), Style(bold=True))
+            glyph = label[row - empty] if row >= empty else ""
+            yield Segment(glyph + " " * (width - cell_len(glyph)), Style(bold=True))
         yield Segment.line()
 
 
-def _mark(strength: float, ink: Ink, *, column: int) -> Segment:
+def _mark(strength: float, ink: Ink, *, width: int) -> Segment:
     mark = ink.marks[round(strength * (len(ink.marks) - 1))]
-    red, green, blue = (WEAK + strength * (STRONG - WEAK)).round().astype(int)
-    return Segment(mark + " " * (column - 2), Style(color=f"rgb({red},{green},{blue})"))
+    red, green, blue = (LOW + strength * (HIGH - LOW)).round().astype(int)
+    return Segment(mark + " " * (width - 2), Style(color=f"rgb({red},{green},{blue})"))
 
 
-def _places(token: str, ink: Ink, encoding: str) -> list[str]:
-    """A token as what stands in one place each: a character with all the marks on it, made visible."""
-    places: list[str] = []
+def _glyphs(token: str, ink: Ink, encoding: str) -> list[str]:
+    """The visible glyphs of a token: each is a character with its combining marks."""
+    glyphs: list[str] = []
     for character in token or " ":
         category = unicodedata.category(character)
         if character.isspace():
-            places.append(ink.space)
+            glyphs.append(ink.space)
         elif category.startswith("M"):
-            places.append((places.pop() if places else ink.invisible) + character)
-        elif category.startswith("C"):  # no width, or one that upsets the lines, as marks of direction do
-            places += [ink.invisible] if len(token) == 1 else []
+            glyphs.append((glyphs.pop() if glyphs else ink.invisible) + character)
+        elif category.startswith(
+            "C"
+        ):  # control and format characters, such as direction marks, would break the layout
+            glyphs += [ink.invisible] if len(token) == 1 else []
         else:
-            places.append(character)
-    if len(places) > LONGEST:
-        places[LONGEST - 1 :] = [ink.more]
-    return [place if _can_write(place, encoding) else "?" for place in places or [ink.invisible]]
+            glyphs.append(character)
+    if len(glyphs) > MAX_LABEL:
+        glyphs[MAX_LABEL - 1 :] = [ink.ellipsis]
+    return [glyph if _can_encode(glyph, encoding) else "?" for glyph in glyphs or [ink.invisible]]
 
 
 def _left_to_right(text: str) -> str:
-    """Between marks of direction where need be, for terminals turn round a line's run of Arabic or Hebrew."""
+    """Add direction marks if needed: terminals reverse a run of Arabic or Hebrew characters."""
     right_to_left = any(unicodedata.bidirectional(character) in ("R", "AL", "AN") for character in text)
     return f"\u200e{text}\u200e" if right_to_left else text
 
 
-def _can_write(text: str, encoding: str) -> bool:
+def _can_encode(text: str, encoding: str) -> bool:
     try:
         text.encode(encoding)
     except (UnicodeEncodeError, LookupError):

@@ -9,17 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from seqloom.cli.options import (
-    Average,
     Columns,
-    DataFiles,
     DataFormat,
     Device,
     Engine,
+    EnsembleMode,
     Forbid,
     Grammar,
     Header,
     Imports,
     NoRepeat,
+    OptionalDataFiles,
     Prefix,
     RepetitionPenalty,
     Require,
@@ -31,77 +31,89 @@ from seqloom.cli.options import (
 )
 
 
-def called(runs: list[Path]) -> str:
-    """What a run, or an ensemble of several, is called beside another."""
+def display_name(runs: list[Path]) -> str:
+    """The name of a run or an ensemble in a comparison."""
     return " + ".join(map(str, runs))
 
 
 def evaluate(
     context: typer.Context,
     runs: Runs,
-    data: DataFiles | None = None,
+    data: OptionalDataFiles = None,
     task: TaskName = None,
     against: Annotated[
         list[Path] | None,
-        typer.Option(help="Another run, to be compared with by a paired test; repeated: an ensemble."),
+        typer.Option(help="Run to compare with, by a paired significance test. Repeatable, for an ensemble."),
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="bleu, '{name: bleu, lowercase: true}', …; mbr's own: --search '{name: mbr, metric: …}'"),
+        typer.Option(
+            help="Metric: bleu, '{name: bleu, lowercase: true}', … (seqloom parts metric). Repeatable. The metric of "
+            "MBR decoding is an option of --search '{name: mbr, metric: …}'."
+        ),
     ] = None,
     search: Search = None,
     prefix: Prefix = None,
     forbid: Forbid = None,
     require: Require = None,
-    no_repeat: NoRepeat = None,
+    no_repeat_ngram_size: NoRepeat = None,
     repetition_penalty: RepetitionPenalty = None,
     grammar: Grammar = None,
     form: DataFormat = None,
     columns: Columns = None,
     header: Header = False,
     bootstrap: Annotated[
-        int | None, typer.Option(min=0, show_default="1000", help="Resamples for the intervals; 0: none.")
+        int | None,
+        typer.Option(
+            min=0, show_default="1000", help="Bootstrap resamples for confidence intervals; 0: no intervals."
+        ),
     ] = None,
-    average: Average = None,
+    ensemble_mode: EnsembleMode = None,
     device: Device = "auto",
     engine: Engine = None,
     imports: Imports = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Measure how good a run's answers are, with intervals and by length; or compare two runs."""
+    """Evaluate a run with confidence intervals and by source length, or compare two runs."""
     from seqloom.api import Model, load
     from seqloom.cli.console import Console
     from seqloom.cli.search_options import search_options
-    from seqloom.cli.values import parsed
+    from seqloom.cli.values import parse_yaml
     from seqloom.data.examples import Skipped
-    from seqloom.errors import OptionError
+    from seqloom.errors import ConfigError
 
     if against is not None and bootstrap is not None:
-        raise OptionError("--bootstrap is of the intervals of one run: leave it out with --against")
-    if average is not None and len(runs) == len(against or runs) == 1:
-        raise OptionError("--average is for an ensemble, and none is named: name several runs")
+        raise ConfigError("--bootstrap sets the confidence intervals of a single run: remove it, or remove --against")
+    if ensemble_mode is not None and len(runs) == len(against or runs) == 1:
+        raise ConfigError("--ensemble-mode needs an ensemble: give several runs, or remove --ensemble-mode")
     if bool(data) == (task is not None):
-        raise OptionError("say what to evaluate on: --data FILE…, or --task TASK")
+        raise ConfigError("give the test data: either --data FILE… or --task TASK")
     if task is not None and (form or columns or header):
-        raise OptionError("--format, --columns and --header are options of --data: leave them out with --task")
-    constraints = constraints_given(prefix, forbid, require, no_repeat, repetition_penalty, grammar)
-    of_search = search_options(context) | constraints
+        raise ConfigError("--format, --columns and --header describe --data: remove them with --task")
+    constraints = constraints_given(prefix, forbid, require, no_repeat_ngram_size, repetition_penalty, grammar)
+    search_settings = search_options(context) | constraints
 
-    def loaded(side: list[Path]) -> Model:
-        return load(side, average=average if len(side) > 1 else None, device=device, engine=engine)
+    def load_side(side: list[Path]) -> Model:
+        return load(side, ensemble_mode=ensemble_mode if len(side) > 1 else None, device=device, engine=engine)
 
-    model, other = loaded(runs), None if against is None else loaded(against)
+    model, other = load_side(runs), None if against is None else load_side(against)
     files = data_files(data, form, columns, header, fields=model.fields) if data else None
-    metrics = [parsed(text) for text in metric] if metric else None
-    options: dict[str, Any] = {"metrics": metrics, "search": None if search is None else parsed(search), **of_search}
-    options["task"] = None if task is None else parsed(task)
+    metrics = [parse_yaml(text) for text in metric] if metric else None
+    options: dict[str, Any] = {
+        "metrics": metrics,
+        "search": None if search is None else parse_yaml(search),
+        **search_settings,
+    }
+    options["task"] = None if task is None else parse_yaml(task)
     skipped = Skipped()
     examples = None if files is None else list(files.read(skipped=skipped))
     if skipped:
-        print(f"seqloom: {skipped.total():,} pairs are left out: they have an empty side", file=sys.stderr)
+        print(f"seqloom: {skipped.total():,} pairs with an empty side were skipped", file=sys.stderr)
     result: Any
     if other is not None:
-        result = replace(model.compare(other, examples, **options), names=(called(runs), called(against or [])))
+        result = replace(
+            model.compare(other, examples, **options), names=(display_name(runs), display_name(against or []))
+        )
     else:
         result = model.evaluate(examples, bootstrap=1000 if bootstrap is None else bootstrap, **options)
     if as_json:

@@ -9,13 +9,19 @@ from seqloom.cli.options import Imports
 
 
 def export(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Directory of a run.")],
     to: Annotated[
-        str, typer.Option(help="onnx, or for Transformers ctranslate2; with -int8 behind it: weights of 8 bits.")
+        str,
+        typer.Option(
+            help="Engine: onnx, ctranslate2 (Transformers only), onnx-int8 or ctranslate2-int8 (quantized)."
+        ),
     ] = "onnx",
     imports: Imports = None,
 ) -> None:
-    """Write a run's model in another format, into the run's folder; predict and evaluate use it with --engine."""
+    """Export a run's model to ONNX or CTranslate2, for inference with --engine.
+
+    The exported model is stored inside the run's directory.
+    """
     from seqloom.api import load
     from seqloom.export import export_model
 

@@ -1,24 +1,24 @@
-"""Files of pairs on the command line."""
+"""Data files on the command line."""
 
 from collections.abc import Sequence
 
-TAKES_FILES = ("--train", "--dev", "--data")
-CONFIGURATION = (".yaml", ".yml")
+FILE_OPTIONS = ("--train", "--dev", "--data")
+CONFIG_SUFFIXES = (".yaml", ".yml")
 
 
-def gathered(arguments: Sequence[str]) -> list[str]:
-    """``--train a.de a.en`` as ``--train a.de --train a.en``: what a shell makes of ``--train a.{de,en}``.
+def expand_file_args(arguments: Sequence[str]) -> list[str]:
+    """``--train a.de a.en`` as ``--train a.de --train a.en``; shells expand ``--train a.{de,en}`` to the former.
 
-    Words are taken until the next option; a configuration (``.yaml``) is never one of the files.
+    All words up to the next option are files, except a configuration (``.yaml``).
     """
     words: list[str] = []
     option: str | None = None
     for word in arguments:
         if word.startswith("-") and word != "-":
             name = word.partition("=")[0]
-            option = name if name in TAKES_FILES else None
+            option = name if name in FILE_OPTIONS else None
             words.append(word)
-        elif option is None or word.endswith(CONFIGURATION):
+        elif option is None or word.endswith(CONFIG_SUFFIXES):
             words.append(word)
             option = None
         else:

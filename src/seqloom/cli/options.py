@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options shared by several commands."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,44 +11,64 @@ if TYPE_CHECKING:
 
 PAIRS = "train.{de,en}, or one TSV, JSONL or Parquet file"
 
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN…", help="The folder of a run; several: an ensemble.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN", help="Directory of a run; several form an ensemble.")]
 TrainFiles = Annotated[
-    list[str] | None, typer.Option(metavar="FILE…", help=f"What to learn from: {PAIRS}, or a prepared folder.")
+    list[str] | None, typer.Option(metavar="FILE…", help=f"Training data: {PAIRS}, or a prepared corpus.")
 ]
 DevFiles = Annotated[
-    list[str] | None, typer.Option(metavar="FILE…", help="What to judge by; else a part of train is held out.")
+    list[str] | None,
+    typer.Option(metavar="FILE…", help="Validation data; by default, a part of the training data is held out."),
 ]
-DataFiles = Annotated[list[str], typer.Option(metavar="FILE…", help="Sources and references, in files like train's.")]
+_DATA = typer.Option(metavar="FILE…", help=f"Sources and references: {PAIRS}.")
+DataFiles = Annotated[list[str], _DATA]
+OptionalDataFiles = Annotated[list[str] | None, _DATA]
 TaskName = Annotated[
     str | None,
-    typer.Option("--task", metavar="TASK", help="A task (seqloom tasks): dates, '{name: dates, train: 5000}', …"),
+    typer.Option("--task", metavar="TASK", help="Generated task instead of files: dates, copy, … (seqloom tasks)."),
 ]
-Preset = Annotated[str | None, typer.Option(help="A published architecture: bahdanau, luong, transformer, …")]
+Preset = Annotated[str | None, typer.Option(help="Published architecture: bahdanau, luong, transformer, …")]
 Assignments = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Set anything, e.g. model.encoder.layers=2. Repeatable."),
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Override a setting, e.g. model.encoder.layers=2 (seqloom config). Repeatable.",
+    ),
 ]
 DataFormat = Annotated[
-    str | None, typer.Option("--format", help="Of the files: lines, tsv, jsonl, parquet, …; else by their name.")
+    str | None,
+    typer.Option("--format", help="File format: lines, tsv, jsonl, parquet, …; default: from the file name."),
 ]
 Columns = Annotated[
-    str | None, typer.Option(help="Columns of source and target: 0,2, or '{source: lemma, target: form}'.")
+    str | None,
+    typer.Option(
+        help="Columns of source and target, by name or number from 0: 0,2 or '{source: lemma, target: form}'."
+    ),
 ]
-Header = Annotated[bool, typer.Option("--header", help="A TSV's first line names its columns.")]
-Search = Annotated[str | None, typer.Option(help="How answers are found: greedy, beam, sample, …; see below.")]
-Prefix = Annotated[str | None, typer.Option(help="What every answer begins with.")]
-Forbid = Annotated[list[str] | None, typer.Option(help="A word or phrase in no answer. Repeatable.")]
-Require = Annotated[list[str] | None, typer.Option(help="A word or phrase in every answer. Repeatable.")]
-NoRepeat = Annotated[int | None, typer.Option(help="No sequence of this many tokens comes twice.")]
-RepetitionPenalty = Annotated[float | None, typer.Option(help="Above 1: tokens are less likely again.")]
-Grammar = Annotated[str | None, typer.Option(help="A task whose grammar answers obey: dates.")]
-Average = Annotated[str | None, typer.Option(help="What an ensemble averages: probabilities or log_probabilities.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, …; auto: the best that is there.")]
-Engine = Annotated[str | None, typer.Option(help="What computes, if not PyTorch: onnx, ctranslate2, …; see export.")]
+Header = Annotated[bool, typer.Option("--header", help="The first line of a TSV file holds column names.")]
+Search = Annotated[
+    str | None,
+    typer.Option(help="Decoding strategy: greedy, beam, sample, … (seqloom parts search); default: the run's."),
+]
+Prefix = Annotated[str | None, typer.Option(help="Text that every output starts with.")]
+Forbid = Annotated[list[str] | None, typer.Option(help="Word or phrase that no output may contain. Repeatable.")]
+Require = Annotated[
+    list[str] | None, typer.Option(help="Word or phrase that every output must contain (beam search). Repeatable.")
+]
+NoRepeat = Annotated[int | None, typer.Option(help="No n-gram of this many tokens occurs twice in an output.")]
+RepetitionPenalty = Annotated[
+    float | None, typer.Option(help="Penalty on tokens that have already occurred; above 1 makes them less likely.")
+]
+Grammar = Annotated[str | None, typer.Option(help="Task whose grammar every output must follow: dates.")]
+EnsembleMode = Annotated[str | None, typer.Option(help="What an ensemble averages: probs (default) or log_probs.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, …; auto selects an accelerator if there is one.")]
+Engine = Annotated[
+    str | None, typer.Option(help="Inference engine: onnx, ctranslate2, … (seqloom export); default: PyTorch.")
+]
 
 
-def imported(files: list[Path] | None) -> list[Path] | None:
-    """Register the parts of files, before anything else of a command asks for one."""
+def import_parts(files: list[Path] | None) -> list[Path] | None:
+    """Register the parts in the files; a callback, so that it runs before the command."""
     from seqloom.registry import import_file
 
     for file in files or ():
@@ -61,8 +81,8 @@ Imports = Annotated[
     typer.Option(
         "--import",
         metavar="FILE",
-        callback=imported,
-        help="A Python file that registers parts of your own. Repeatable.",
+        callback=import_parts,
+        help="Python file that registers your own parts. Repeatable.",
     ),
 ]
 
@@ -71,18 +91,18 @@ def constraints_given(
     prefix: str | None,
     forbid: list[str] | None,
     require: list[str] | None,
-    no_repeat: int | None,
+    no_repeat_ngram_size: int | None,
     repetition_penalty: float | None,
     grammar: str | None,
 ) -> dict[str, Any]:
-    """The constraints that were typed, by name."""
+    """The constraints that were given, by name."""
     return {name: value for name, value in locals().items() if value is not None}
 
 
 def data_files(
     data: list[str], form: str | None, columns: str | None, header: bool, *, fields: Iterable[str]
 ) -> "Files":
-    """The files of --data; fields: what a model reads from them."""
+    """The files of --data; fields: names of the fields that the model reads."""
     from seqloom.data.readers import Files
 
     return Files.of(data, format=form, columns=columns_given(columns), header=header, fields=fields)
@@ -91,16 +111,16 @@ def data_files(
 def data_given(
     train: list[str] | None, dev: list[str] | None, form: str | None, columns: str | None, header: bool
 ) -> dict[str, Any]:
-    """What was typed of the section ``data`` of a configuration."""
-    typed = {"train": train, "dev": dev, "format": form, "columns": columns_given(columns), "header": header}
-    return {name: value for name, value in typed.items() if value}
+    """The options that were given, as the section ``data`` of a configuration."""
+    given = {"train": train, "dev": dev, "format": form, "columns": columns_given(columns), "header": header}
+    return {name: value for name, value in given.items() if value}
 
 
 def columns_given(text: str | None) -> Any:
     """``0,2``, ``lemma,form`` or ``{source: lemma, target: form}`` as data."""
-    from seqloom.cli.values import parsed
+    from seqloom.cli.values import parse_yaml
 
     if text is None or text.lstrip().startswith(("{", "[")):
-        return None if text is None else parsed(text)
+        return None if text is None else parse_yaml(text)
     names = [name.strip() for name in text.split(",")]
     return [int(name) if name.isdecimal() else name for name in names]

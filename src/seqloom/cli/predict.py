@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from seqloom.cli.options import (
-    Average,
     Device,
     Engine,
+    EnsembleMode,
     Forbid,
     Grammar,
     Imports,
@@ -25,69 +25,78 @@ from seqloom.cli.options import (
 def predict(
     context: typer.Context,
     runs: Runs,
-    input: Annotated[str, typer.Option(help="One source a line; -: standard input.")] = "-",  # noqa: A002
+    input: Annotated[str, typer.Option(help="Input file, one source per line; - is standard input.")] = "-",  # noqa: A002
     form: Annotated[
         str | None,
         typer.Option(
-            "--format", help="lines, or jsonl: {source, prefix, require, further inputs}. Else by --input's name."
+            "--format",
+            help="Input format: lines, or jsonl with source, prefix, require and other inputs; default: from the "
+            "file name.",
         ),
     ] = None,
     search: Search = None,
-    n_best: Annotated[int | None, typer.Option(help="How many answers to each source, with their values.")] = None,
+    n_best: Annotated[
+        int | None, typer.Option(help="Number of hypotheses to print per source, with their scores.")
+    ] = None,
     prefix: Prefix = None,
     forbid: Forbid = None,
     require: Require = None,
-    no_repeat: NoRepeat = None,
+    no_repeat_ngram_size: NoRepeat = None,
     repetition_penalty: RepetitionPenalty = None,
     grammar: Grammar = None,
-    scores: Annotated[bool, typer.Option("--scores", help="With the value that the search compared.")] = False,
-    align: Annotated[bool, typer.Option("--align", help="With the alignment: 0-0 1-2, source first.")] = False,
-    words: Annotated[bool, typer.Option("--words", help="Alignment of words instead of tokens.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything, one JSON object for each source.")] = False,
-    average: Average = None,
+    scores: Annotated[bool, typer.Option("--scores", help="Print the score of each output.")] = False,
+    align: Annotated[
+        bool, typer.Option("--align", help="Print the alignment as source-target pairs: 0-0 1-2.")
+    ] = False,
+    words: Annotated[bool, typer.Option("--words", help="Align words instead of tokens.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per source, with all fields.")
+    ] = False,
+    ensemble_mode: EnsembleMode = None,
     device: Device = "auto",
     engine: Engine = None,
     imports: Imports = None,
 ) -> None:
-    """Answer every line of the input by a line of output, in order; blank lines stay blank.
+    """Generate one output line per input line, in order; blank lines stay blank.
 
-    Several runs answer together, as an ensemble.
+    Several runs form an ensemble.
     """
     from seqloom.api import load
-    from seqloom.cli.layout import Layout
-    from seqloom.cli.requests import as_they_come, read_requests
+    from seqloom.cli.output_format import OutputFormat
+    from seqloom.cli.requests import batches_as_available, read_requests
     from seqloom.cli.search_options import search_options
-    from seqloom.cli.values import parsed
+    from seqloom.cli.values import parse_yaml
     from seqloom.errors import InputError, SentenceError
     from seqloom.metrics.report import truncation
 
-    layout = Layout(as_json=as_json, scores=scores, align=align, words=words)
-    constraints = constraints_given(prefix, forbid, require, no_repeat, repetition_penalty, grammar)
+    output = OutputFormat(as_json=as_json, scores=scores, align=align, words=words)
+    constraints = constraints_given(prefix, forbid, require, no_repeat_ngram_size, repetition_penalty, grammar)
     options = search_options(context) | constraints | ({} if n_best is None else {"n_best": n_best})
-    model = load(runs, average=average, device=device, engine=engine)
-    chosen = None if search is None else parsed(search)
-    how, _ = model.asked(chosen, options)  # what makes no sense is refused before anything is read
-    several = how.answers > 1
+    model = load(runs, ensemble_mode=ensemble_mode, device=device, engine=engine)
+    spec = None if search is None else parse_yaml(search)
+    resolved, _ = model.resolve_search(spec, options)  # reports invalid options before any input is read
 
-    count = cut = 0
-    for group in as_they_come(read_requests(input, form)):
-        of_each: dict[str, Any] = {}
-        if any(request.prefix is not None for request in group):
-            of_each["prefix"] = [prefix or "" if r.prefix is None else r.prefix for r in group]
-        if any(request.require is not None for request in group):
-            of_each["require"] = [require or [] if r.require is None else r.require for r in group]
-        examples = [request.example for request in group]
+    count = truncated = 0
+    for batch in batches_as_available(read_requests(input, form)):
+        per_source: dict[str, Any] = {}
+        if any(request.prefix is not None for request in batch):
+            per_source["prefix"] = [prefix or "" if r.prefix is None else r.prefix for r in batch]
+        if any(request.require is not None for request in batch):
+            per_source["require"] = [require or [] if r.require is None else r.require for r in batch]
+        examples = [request.example for request in batch]
         try:
-            found = model.answers(examples, search=chosen, weights=layout.needs_weights, **options | of_each)
+            generated = model.generate(
+                examples, search=spec, return_attention=output.needs_attention, **options | per_source
+            )
         except SentenceError as error:
             if error.sentence is None:
                 raise
-            raise InputError(f"{group[error.sentence].place}: {error.problem}") from None
-        for number, (request, answers) in enumerate(zip(group, found, strict=True), count):
-            for line in layout.lines(number, request, answers, several=several):
+            raise InputError(f"{batch[error.sentence].location}: {error.problem}") from None
+        for number, (request, predictions) in enumerate(zip(batch, generated, strict=True), count):
+            for line in output.lines(number, request, predictions, n_best=resolved.n_best > 1):
                 sys.stdout.write(line + "\n")
         sys.stdout.flush()
-        count += len(group)
-        cut += sum(answers[0].truncated for answers in found)
-    if cut:
-        print(f"seqloom: {truncation(cut, count)}", file=sys.stderr)
+        count += len(batch)
+        truncated += sum(predictions[0].truncated for predictions in generated)
+    if truncated:
+        print(f"seqloom: {truncation(truncated, count)}", file=sys.stderr)

@@ -9,7 +9,7 @@ from seqloom.cli.options import Assignments, Columns, DataFormat, DevFiles, Head
 
 
 def prepare(
-    out: Annotated[Path, typer.Option(help="The folder for the compiled corpus.")],
+    out: Annotated[Path, typer.Option(help="Output directory of the prepared corpus.")],
     train: TrainFiles = None,
     dev: DevFiles = None,
     form: DataFormat = None,
@@ -18,22 +18,22 @@ def prepare(
     assign: Assignments = None,
     imports: Imports = None,
 ) -> None:
-    """Compile a corpus once, to be trained on without loading it."""
-    from seqloom.config import make_config, settings
-    from seqloom.errors import OptionError
+    """Prepare a corpus once, to train on it without reading and tokenizing it again."""
+    from seqloom.config import make_config, parse_settings
+    from seqloom.errors import ConfigError
     from seqloom.merge import merge
-    from seqloom.train.compile import compile_corpus
     from seqloom.train.display import display_for
+    from seqloom.train.prepare_data import prepare_corpus
 
     if not train:
-        raise OptionError("say what to compile: --train train.{de,en}")
-    changes = settings(assign or [])
+        raise ConfigError("give the training data: --train train.{de,en}")
+    changes = parse_settings(assign or [])
     if changes.keys() - {"data", "seed"}:
-        raise OptionError("prepare takes --set data.… and --set seed=…; models and training are set when training")
+        raise ConfigError("prepare accepts only --set data.… and --set seed=…: give other settings to seqloom train")
     given: dict[str, Any] = {"data": data_given(train, dev, form, columns, header)}
     display = display_for()
     try:
-        compile_corpus(make_config(merge(given, changes)), out, display=display)
+        prepare_corpus(make_config(merge(given, changes)), out, display=display)
     finally:
         display.close()
     print(out)

@@ -1,4 +1,4 @@
-"""What ``seqloom predict`` is asked: sources as they arrive, each with its own constraints if it has any."""
+"""Requests of ``seqloom predict``: sources, each with optional constraints, read as they arrive."""
 
 import json
 import queue
@@ -9,119 +9,121 @@ from difflib import get_close_matches
 from pathlib import PurePath
 from typing import Any, Literal, get_args
 
-from seqloom.data.examples import check_characters
-from seqloom.data.lines import called, check_file, lines, plain_name
+from seqloom.data.examples import check_surrogates
+from seqloom.data.lines import check_file, display_name, lines, plain_name
 from seqloom.errors import InputError, unknown
 
 Format = Literal["lines", "jsonl"]
-TOGETHER = 512
-"""How many are answered at a time at most, where so many are waiting."""
+MAX_BATCH = 512
+"""Maximum number of requests in a batch."""
 KEYS = ("source", "prefix", "require")
 
 
 @dataclass(frozen=True)
 class Request:
-    """One source; prefix, require: its own constraints.
+    """One source with its constraints.
 
-    more: whatever else its line of JSON holds, such as further inputs.
-
-    place: where it stands, for errors.
+    prefix, require: constraints of this source; None uses those of the command line.
+    extra: all other keys of its JSON object, such as additional inputs.
+    location: file and line, for error messages.
     """
 
     source: Any
     prefix: str | None = None
     require: Sequence[str] | None = None
-    more: Mapping[str, Any] = field(default_factory=dict)
-    place: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    location: str = ""
 
     @property
     def example(self) -> dict[str, Any]:
-        """What the model is asked."""
-        return {**self.more, "source": self.source}
+        """The input of the model."""
+        return {**self.extra, "source": self.source}
 
     @property
     def constraints(self) -> dict[str, Any]:
-        """Its own constraints, by name."""
-        own = {"prefix": self.prefix, "require": self.require}
-        return {name: value for name, value in own.items() if value is not None}
+        """The constraints that are not None, by name."""
+        constraints = {"prefix": self.prefix, "require": self.require}
+        return {name: value for name, value in constraints.items() if value is not None}
 
 
 def read_requests(path: str, form: str | None) -> Iterator[Request]:
-    """A request for every line of a file or of standard input, each as soon as it arrives, blank ones too.
+    """A request for every line of a file or of standard input, blank lines included, as soon as the line arrives.
 
-    form: ``lines``: a line is a source; ``jsonl``: it is an object. By default from the file's name.
+    form: ``lines`` (one source per line) or ``jsonl`` (one JSON object per line); None uses the file name.
     """
     if form is None:
         form = "jsonl" if PurePath(plain_name(path)).suffix.lower() in (".jsonl", ".ndjson") else "lines"
     check_format(form)
     check_file(path)
     for number, line in lines(path):
-        yield one_request(line, form, f"{called(path)}, line {number}")
+        yield parse_request(line, form, f"{display_name(path)}, line {number}")
 
 
 def check_format(form: str) -> None:
-    """Refuse what is no format of requests."""
+    """Raise if the format is unknown."""
     if form not in get_args(Format):
         raise unknown("format", form, get_args(Format))
 
 
-def one_request(line: str, form: str, place: str) -> Request:
-    """What a line asks for."""
+def parse_request(line: str, form: str, location: str) -> Request:
+    """The request in a line."""
     check_format(form)
-    return Request(line, place=place) if form == "lines" else request(line, place)
+    return Request(line, location=location) if form == "lines" else parse_json(line, location)
 
 
-def request(line: str, place: str) -> Request:
-    """A line of JSON as a request; a blank one has a blank source."""
+def parse_json(line: str, location: str) -> Request:
+    """The request in a line of JSON; a blank line is a blank source."""
     if not line.strip():
-        return Request("", place=place)
+        return Request("", location=location)
     try:
         record = json.loads(line)
     except ValueError as error:
-        raise InputError(f"{place}: not JSON: {error}; JSONL has one object a line") from None
+        raise InputError(f"{location}: invalid JSON: {error}; JSONL has one JSON object per line") from None
     if not isinstance(record, dict) or not isinstance(record.get("source"), str | list):
-        raise InputError(f'{place}: not a JSON object with a text as its source, like {{"source": "…"}}')
-    more = {key: value for key, value in record.items() if key not in KEYS}
-    for key in more:  # anything may stand beside a source, but hardly by a slip of the pen
+        raise InputError(f'{location}: the line must be a JSON object with a source, such as {{"source": "…"}}')
+    extra = {key: value for key, value in record.items() if key not in KEYS}
+    for key in extra:  # any extra key is allowed, unless it looks like a typo
         if get_close_matches(key, KEYS, n=1, cutoff=0.8):
-            raise InputError(f"{place}: {unknown('key', key, KEYS)}")
+            raise InputError(f"{location}: {unknown('key', key, KEYS)}")
     prefix, require = record.get("prefix"), record.get("require")
     if not isinstance(prefix, str | None):
-        raise InputError(f"{place}: prefix is {prefix!r}, not text")
+        raise InputError(f"{location}: prefix is {prefix!r}, but it must be a string")
     if require is not None and not (isinstance(require, list) and all(isinstance(text, str) for text in require)):
-        raise InputError(f'{place}: require is {require!r}, not a list of texts like ["one", "and another"]')
+        raise InputError(
+            f'{location}: require is {require!r}, but it must be a list of strings, such as ["one", "another one"]'
+        )
     for text in (record["source"], prefix or "", *(require or ())):
         if isinstance(text, str):
-            check_characters(text, place)
-    return Request(record["source"], prefix, require, more, place)
+            check_surrogates(text, location)
+    return Request(record["source"], prefix, require, extra, location)
 
 
-def as_they_come(requests: Iterator[Request]) -> Iterator[list[Request]]:
-    """Requests in groups: all that are there by the time the last group is done, so nobody waits for a full batch."""
-    waiting: queue.Queue[Request | BaseException | None] = queue.Queue(4 * TOGETHER)
+def batches_as_available(requests: Iterator[Request]) -> Iterator[list[Request]]:
+    """Batches of all requests that have arrived when the previous batch is done, without waiting for a full one."""
+    waiting: queue.Queue[Request | BaseException | None] = queue.Queue(4 * MAX_BATCH)
 
     def read() -> None:
         try:
-            for one in requests:
-                waiting.put(one)
+            for request in requests:
+                waiting.put(request)
             waiting.put(None)
-        except BaseException as error:  # raised again where the requests are used
+        except BaseException as error:  # raised again in the consumer's thread
             waiting.put(error)
 
     threading.Thread(target=read, daemon=True).start()
     while True:
-        group: list[Request] = []
+        batch: list[Request] = []
         item = waiting.get()
         while isinstance(item, Request):
-            group.append(item)
-            if len(group) == TOGETHER:
+            batch.append(item)
+            if len(batch) == MAX_BATCH:
                 break
             try:
                 item = waiting.get_nowait()
             except queue.Empty:
                 break
-        if group:
-            yield group
+        if batch:
+            yield batch
         if isinstance(item, BaseException):
             raise item
         if item is None:

@@ -8,20 +8,20 @@ from typing import Annotated
 import typer
 
 from seqloom.cli.options import (
-    Average,
     Columns,
     DataFiles,
     DataFormat,
     Device,
     Engine,
+    EnsembleMode,
     Header,
     Imports,
     Runs,
     data_files,
 )
 
-TOGETHER = 512
-"""How many pairs are scored at a time."""
+BATCH_SIZE = 512
+"""Number of pairs scored at a time."""
 
 
 def score(
@@ -30,19 +30,21 @@ def score(
     form: DataFormat = None,
     columns: Columns = None,
     header: Header = False,
-    average: Average = None,
+    ensemble_mode: EnsembleMode = None,
     device: Device = "auto",
     engine: Engine = None,
     imports: Imports = None,
-    as_json: Annotated[bool, typer.Option("--json", help="By token, one JSON object for each pair.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per pair, with a score for every token.")
+    ] = False,
 ) -> None:
-    """Print the log-probability of every target given its source, a line for a pair, END included."""
+    """Print the log-probability of every target given its source, EOS included, one line per pair."""
     from seqloom.api import load
 
-    model = load(runs, average=average, device=device, engine=engine)
-    examples = data_files(data, form, columns, header, fields=model.fields).read(empty="refuse")
-    while group := list(islice(examples, TOGETHER)):
-        for example, found in zip(group, model.score(group, [e["target"] for e in group]), strict=True):
-            facts = {**{name: example[name] for name in model.fields}, **found.to_json()}
-            sys.stdout.write((json.dumps(facts, ensure_ascii=False) if as_json else f"{found.log_prob:.4f}") + "\n")
+    model = load(runs, ensemble_mode=ensemble_mode, device=device, engine=engine)
+    examples = data_files(data, form, columns, header, fields=model.fields).read(on_empty="error")
+    while batch := list(islice(examples, BATCH_SIZE)):
+        for example, score in zip(batch, model.score(batch, [e["target"] for e in batch]), strict=True):
+            record = {**{name: example[name] for name in model.fields}, **score.to_json()}
+            sys.stdout.write((json.dumps(record, ensure_ascii=False) if as_json else f"{score.log_prob:.4f}") + "\n")
         sys.stdout.flush()

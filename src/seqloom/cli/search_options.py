@@ -1,7 +1,7 @@
-"""Options of a search on the command line, by the names that they have in Python.
+"""Search options on the command line; ``--beam-size`` is the option ``beam_size`` in Python.
 
-Which options there are depends on the search, and to know them all its classes would have to be imported, and torch
-with them. So a command takes every ``--name value`` that is not its own, and they are checked when it runs.
+The options depend on the search, and listing them requires importing all searches, and torch with them. So a command
+accepts any ``--name value`` that is not an option of the command, and validates it when it runs.
 """
 
 from collections.abc import Sequence
@@ -10,45 +10,47 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from seqloom.errors import OptionError, unknown
+from seqloom.errors import ConfigError, unknown
 
 KEY = "seqloom.search"
-EPILOG = "Any option of the search can be given too, e.g. --search beam --width 10: seqloom parts search lists them."
+EPILOG = (
+    "Options of the search are also accepted, e.g. --search beam --beam-size 10; seqloom parts search lists them."
+)
 
 
 class SearchCommand(TyperCommand):
-    """A command that takes the options of a search beside its own."""
+    """A command that also accepts the options of a search."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Set aside what is not the command's own."""
+        """Separate the options of the search from those of the command."""
         own = {name for parameter in self.get_params(ctx) for name in (*parameter.opts, *parameter.secondary_opts)}
-        mine, ctx.meta[KEY] = set_apart(args, own)
-        rest: list[str] = super().parse_args(ctx, mine)
+        remaining, ctx.meta[KEY] = split_search_args(args, own)
+        rest: list[str] = super().parse_args(ctx, remaining)
         return rest
 
 
-def set_apart(arguments: Sequence[str], own: set[str]) -> tuple[list[str], dict[str, str]]:
-    """The arguments without those ``--name value`` or ``--name=value`` that are not ``own``, and these by name."""
-    mine: list[str] = []
-    others: dict[str, str] = {}
+def split_search_args(arguments: Sequence[str], own: set[str]) -> tuple[list[str], dict[str, str]]:
+    """The arguments without all ``--name value`` and ``--name=value`` that are not in ``own``, and these by name."""
+    remaining: list[str] = []
+    options: dict[str, str] = {}
     words = iter(arguments)
     for word in words:
         option, equals, value = word.partition("=")
         if word == "--":
-            return [*mine, word, *words], others
+            return [*remaining, word, *words], options
         if not word.startswith("--") or option in own:
-            mine.append(word)
+            remaining.append(word)
             continue
         value = value if equals else next(words, "--")
         if value.startswith("--"):
-            raise OptionError(f"{option} needs a value: {option} …, or {option}=…")
-        others[option.removeprefix("--").replace("-", "_")] = value
-    return mine, others
+            raise ConfigError(f"{option} needs a value: {option} VALUE or {option}=VALUE")
+        options[option.removeprefix("--").replace("-", "_")] = value
+    return remaining, options
 
 
 def search_options(context: typer.Context) -> dict[str, Any]:
-    """The options that were set apart, their values read as YAML; names that no search has are refused."""
-    from seqloom.cli.values import parsed
+    """The search options of a command, with values parsed as YAML; raises if no search has an option of that name."""
+    from seqloom.cli.values import parse_yaml
     from seqloom.predictor.constraints import Constraints
     from seqloom.registry import options, parts
 
@@ -59,4 +61,4 @@ def search_options(context: typer.Context) -> dict[str, Any]:
         if option not in known:
             flags = [*own, *(f"--{name.replace('_', '-')}" for name in known)]
             raise unknown("option", f"--{option.replace('_', '-')}", flags)
-    return {option: parsed(text) for option, text in given.items()}
+    return {option: parse_yaml(text) for option, text in given.items()}

@@ -1,4 +1,4 @@
-"""``seqloom tasks``: every registered task, with a sample."""
+"""``seqloom tasks``: all registered tasks, with samples."""
 
 import json
 from typing import Annotated, Any
@@ -7,35 +7,35 @@ import typer
 
 from seqloom.cli.options import Imports
 
-SHOWN = 3
-"""How many pairs of each task are shown."""
+SAMPLE_SIZE = 3
+"""Number of pairs shown per task."""
 
 
 def tasks(
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, options and defaults included.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with options and defaults.")] = False,
     imports: Imports = None,
 ) -> None:
-    """List every task with a sample of its pairs, its options and the command that trains on it."""
-    listed = sampled()
+    """List all tasks, with sample pairs and the command to train on each."""
+    listed = describe_tasks()
     if as_json:
         print(json.dumps(listed, indent=2, ensure_ascii=False))
     else:
         _print(listed)
 
 
-def sampled() -> dict[str, dict[str, Any]]:
-    """Every task by name: its meaning, options, fields, metric, a few test pairs, and how to train on it."""
-    from seqloom.cli.parts import described
+def describe_tasks() -> dict[str, dict[str, Any]]:
+    """All tasks by name: summary, options, fields, metric, a few test pairs, and the command to train on it."""
+    from seqloom.cli.parts import describe_parts
     from seqloom.registry import build
 
     listed = {}
-    for name, facts in described("task").items():
+    for name, description in describe_parts("task").items():
         task = build("task", name)
         listed[name] = {
-            **facts,
+            **description,
             "fields": dict(task.fields),
             "metric": task.metric,
-            "sample": [{"source": source, "target": target} for source, target in task.test[:SHOWN]],
+            "sample": [{"source": source, "target": target} for source, target in task.test[:SAMPLE_SIZE]],
             "command": f"seqloom train --task {name} --out runs/{name}",
         }
     return listed
@@ -51,9 +51,9 @@ def _print(listed: dict[str, dict[str, Any]]) -> None:
 
     for name, task in listed.items():
         console.print(f"[bold cyan]{name}[/]", end="  ")
-        show(task["meaning"])
+        show(task["summary"])
         for pair in task["sample"]:
             show(f"    {pair['source']}  →  {pair['target']}")
         show(f"    {task['command']}", "bold")
         console.print()
-    show("seqloom parts task explains the options; set them by --task '{name: reverse, longest: 30}'.", "dim")
+    show("Options: seqloom parts task; set them with --task '{name: reverse, longest: 30}'.", "dim")

@@ -1,16 +1,18 @@
-"""Values on the command line."""
+"""Values of command-line options."""
 
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from seqloom.errors import OptionError
+from seqloom.errors import ConfigError
 
 
-def parsed(text: str) -> Any:
-    """A part as a name, or as YAML with options: ``beam`` or ``{name: beam, width: 10}``."""
+def parse_yaml(text: str) -> Any:
+    """The value of an option as YAML, such as ``beam`` or ``{name: beam, beam_size: 10}``."""
     try:
         return YAML(typ="safe").load(text)
     except YAMLError:
-        raise OptionError(f"{text!r} is neither a name nor YAML like '{{name: beam, width: 10}}'") from None
+        raise ConfigError(
+            f"{text!r} is invalid: give a name, or YAML such as '{{name: beam, beam_size: 10}}'"
+        ) from None

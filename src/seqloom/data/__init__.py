@@ -1,1 +1,1 @@
-"""From files of text to batches: readers, tokenizers, the compiled corpus, batching."""
+"""Data pipeline, from text files to batches: readers, tokenizers, prepared (binarized) corpora, batching."""

@@ -1,4 +1,4 @@
-"""Examples, wherever they come from: one protocol for files, pairs in memory and a split of either."""
+"""Examples from any source, behind one protocol: files, pairs in memory, or a split of either."""
 
 import re
 from collections import Counter
@@ -7,13 +7,13 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from seqloom.errors import InputError
 
-Empty = Literal["skip", "refuse"]
+OnEmpty = Literal["skip", "error"]
 SIDES = ("source", "target")
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Example(dict[str, Any]):
-    """One example as read: values by column name. ``references`` are further right answers, if there are any."""
+    """One example as read: values by column name. ``references`` holds additional references, if there are any."""
 
     def __init__(self, source: Any, target: Any, references: Iterable[Any] = (), **further: Any) -> None:
         super().__init__(source=source, target=target, **further)
@@ -22,37 +22,37 @@ class Example(dict[str, Any]):
 
     @property
     def source(self) -> str:
-        """The text of the source."""
+        """The source text."""
         return str(self["source"])
 
     @property
     def target(self) -> str:
-        """The text of the target."""
+        """The target text."""
         return str(self["target"])
 
     @property
     def references(self) -> tuple[Any, ...]:
-        """Further right answers."""
+        """Additional references, besides the target."""
         return tuple(self.get("references", ()))
 
 
 class Skipped(Counter[str]):
-    """How many examples were left out, by reason."""
+    """Number of skipped examples, by reason."""
 
 
 class Row(NamedTuple):
-    """An example before it is checked: where each of its columns stands, and their values."""
+    """An example before validation: the location of each of its columns, for error messages, and their values."""
 
-    place: Callable[[str], str]
+    locate: Callable[[str], str]
     values: Mapping[str, Any]
 
 
 @runtime_checkable
 class Examples(Protocol):
-    """Examples that can be read, again and again unless ``once``.
+    """Examples that can be read any number of times, or a single time if ``once`` is true.
 
-    paths: the files that they are in, if any.
-    once: whether they can be read only once, as standard input, a pipe or an iterator.
+    paths: the files that hold them, if any.
+    once: whether they can be read only once, as from standard input, a pipe or an iterator.
     """
 
     @property
@@ -62,20 +62,20 @@ class Examples(Protocol):
     def once(self) -> bool: ...
 
     def check(self) -> None:
-        """Refuse what can't be read, before any work is done."""
+        """Raise an error if they can't be read, before any work is done."""
 
-    def read(self, *, empty: Empty = "skip", skipped: Skipped | None = None) -> Iterator[Example]:
-        """All examples in order.
+    def read(self, *, on_empty: OnEmpty = "skip", skipped: Skipped | None = None) -> Iterator[Example]:
+        """Iterate over all examples in order.
 
-        empty: whether an example with an empty source or target is left out or refused.
-        skipped: where those left out are counted, under "empty".
+        on_empty: whether to skip an example with an empty source or target, or to raise an error.
+        skipped: counter for skipped examples, under "empty".
         """
 
 
 class Pairs:
     """Examples in memory: (source, target), (source, target, references), or mappings from column to value.
 
-    name: what they are called in messages.
+    name: name of the data in error messages.
     """
 
     paths = ()
@@ -86,17 +86,17 @@ class Pairs:
 
     @property
     def once(self) -> bool:
-        """An iterator can be read only once."""
+        """Whether they are an iterator, which can be read only once."""
         return isinstance(self._given, Iterator)
 
     def check(self) -> None:
-        """Refuse an empty list."""
+        """Raise an error if the list is empty."""
         if isinstance(self._given, Sized) and not len(self._given):
             raise InputError(f"{self._name}: the list of pairs is empty")
 
-    def read(self, *, empty: Empty = "skip", skipped: Skipped | None = None) -> Iterator[Example]:
-        """All examples in order."""
-        return checked(self._rows(), empty=empty, skipped=skipped)
+    def read(self, *, on_empty: OnEmpty = "skip", skipped: Skipped | None = None) -> Iterator[Example]:
+        """Iterate over all examples in order."""
+        return validate_rows(self._rows(), on_empty=on_empty, skipped=skipped)
 
     def _rows(self) -> Iterator[Row]:
         for number, pair in enumerate(self._given):
@@ -106,54 +106,62 @@ class Pairs:
             elif isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) in (2, 3):
                 values = dict(zip((*SIDES, "references"), pair, strict=False))
             else:
-                raise InputError(f"{where} is {pair!r}: a pair is (source, target), both text")
+                raise InputError(f"{where} is {pair!r}: it must be a tuple (source, target) of two strings")
             yield Row(lambda _, where=where: where, values)  # type: ignore[misc]
 
 
-def checked(rows: Iterable[Row], *, empty: Empty, skipped: Skipped | None) -> Iterator[Example]:
-    """Rows as examples: lists of right answers taken apart, those with an empty side skipped or refused."""
-    for place, values in rows:
-        (source, *more), (target, *others) = (_each(values[side], place, side) or [""] for side in SIDES)
+def validate_rows(rows: Iterable[Row], *, on_empty: OnEmpty, skipped: Skipped | None) -> Iterator[Example]:
+    """Turn rows into examples: split lists of references, and skip or reject rows with an empty side."""
+    for locate, values in rows:
+        (source, *more), (target, *others) = (_alternatives(values[side], locate, side) or [""] for side in SIDES)
         if more:
-            raise InputError(f"{place('source')}: the source is a list; only targets can have several right answers")
+            raise InputError(f"{locate('source')}: the source is a list; only targets can have several references")
         side = "source" if is_blank(source) else "target" if is_blank(target) else None
         if side is None:
             given = values.get("references")
-            references = (*others, *(texts(given, place, "references") if isinstance(target, str) else given or ()))
+            references = (
+                *others,
+                *(flatten_texts(given, locate, "references") if isinstance(target, str) else given or ()),
+            )
             further = {name: value for name, value in values.items() if name not in (*SIDES, "references")}
             yield Example(source, target, (one for one in references if not is_blank(one)), **further)
-        elif empty == "refuse":
-            raise InputError(f"{place(side)}: the {side} is empty; mend it, or let empty pairs be skipped")
+        elif on_empty == "error":
+            raise InputError(
+                f"{locate(side)}: the {side} is empty: fill it in or remove the pair "
+                "(in training, data.on_empty=skip skips such pairs)"
+            )
         elif skipped is not None:
             skipped["empty"] += 1
 
 
 def is_blank(value: Any) -> bool:
-    """Whether a value has nothing in it."""
+    """Whether a value is empty or whitespace."""
     return not (value.strip() if isinstance(value, str) else value)
 
 
-def _each(value: Any, place: Callable[[str], str], column: str) -> list[Any]:
-    """The values of a column: an array of numbers is one, a list of texts is several."""
+def _alternatives(value: Any, locate: Callable[[str], str], column: str) -> list[Any]:
+    """The alternative values of a column: an array of numbers is one value, a list of texts is several."""
     leaf = value
     while isinstance(leaf, list | tuple) and leaf:
         leaf = leaf[0]
-    return [value] if leaf is not value and isinstance(leaf, int | float) else texts(value, place, column)
+    if leaf is not value and isinstance(leaf, int | float):
+        return [value]
+    return flatten_texts(value, locate, column)
 
 
-def texts(value: Any, place: Callable[[str], str], column: str) -> list[str]:
-    """A value as the texts it holds: one, those of a list, or none."""
+def flatten_texts(value: Any, locate: Callable[[str], str], column: str) -> list[str]:
+    """All texts in a value, which is a text, a nested list of texts, or None."""
     if isinstance(value, list | tuple):
-        return [text for one in value for text in texts(one, place, column)]
+        return [text for one in value for text in flatten_texts(one, locate, column)]
     if value is None:
         return []
     if not isinstance(value, str):
-        raise InputError(f"{place(column)}: {value!r} is a {type(value).__name__}, not text; put it in quotes")
-    check_characters(value, place(column))
+        raise InputError(f"{locate(column)}: {value!r} is a {type(value).__name__}, not text: put it in quotes")
+    check_surrogates(value, locate(column))
     return [value]
 
 
-def check_characters(text: str, where: str) -> None:
-    """Refuse a text that no UTF-8 can hold."""
+def check_surrogates(text: str, where: str) -> None:
+    """Raise an error if UTF-8 can't encode the text."""
     if SURROGATE.search(text):
-        raise InputError(f"{where}: {text!r} holds half a character (a lone surrogate); take it out")
+        raise InputError(f"{where}: {text!r} contains a lone surrogate (half a character): remove it")

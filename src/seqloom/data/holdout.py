@@ -1,54 +1,60 @@
-"""A part of the training data, held out to judge by."""
+"""A validation set held out from the training data."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from seqloom.data.examples import Empty, Example, Examples, Pairs, Skipped
+from seqloom.data.examples import Example, Examples, OnEmpty, Pairs, Skipped
 from seqloom.errors import InputError
 
-SHARE = 0.05
-MOST = 1000
-LEAST = 2
+HELD_OUT_FRACTION = 0.05
+MAX_HELD_OUT = 1000
+MIN_HELD_OUT = 2
 
 
 @dataclass(frozen=True)
 class TrainSplit:
-    """All examples but those held out; can be read any number of times."""
+    """All examples except those held out. It can be read any number of times."""
 
     examples: Examples
-    held: frozenset[int]
+    held_out: frozenset[int]
     once = False
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The files that they are in."""
+        """The files that hold the examples."""
         return self.examples.paths
 
     def check(self) -> None:
-        """They have been read already."""
+        """Do nothing: the examples have already been read."""
 
-    def read(self, *, empty: Empty = "skip", skipped: Skipped | None = None) -> Iterator[Example]:
-        """All of them in order."""
-        found = self.examples.read(empty=empty, skipped=skipped)
-        return (example for number, example in enumerate(found) if number not in self.held)
+    def read(self, *, on_empty: OnEmpty = "skip", skipped: Skipped | None = None) -> Iterator[Example]:
+        """Iterate over the training examples in order."""
+        examples = self.examples.read(on_empty=on_empty, skipped=skipped)
+        return (example for number, example in enumerate(examples) if number not in self.held_out)
 
 
 def hold_out(
-    examples: Examples, *, seed: int, empty: Empty = "skip", skipped: Skipped | None = None
+    examples: Examples, *, seed: int, on_empty: OnEmpty = "skip", skipped: Skipped | None = None
 ) -> tuple[TrainSplit, list[Example]]:
-    """What is left to train on, and what is held out: 5 % of the examples drawn at random, at most 1,000.
+    """Split off a random 5 % of the examples, at most 1,000, as the validation set.
 
-    What can be read only once (standard input, a pipe) is held in memory, and what is left out of it ``skipped``.
+    Data that can be read only once (standard input, a pipe) is loaded into memory; ``skipped`` counts what is skipped
+    while loading it.
+
+    Returns the training split and the validation examples.
     """
     if examples.once:
-        examples = Pairs(list(examples.read(empty=empty, skipped=skipped)))
-    total = sum(1 for _ in examples.read(empty=empty))
-    if total < 2 * LEAST:
-        raise InputError(f"{total} pairs are too few to hold some out: give a dev set, or more of them")
-    count = min(max(int(SHARE * total), LEAST), MOST)
+        examples = Pairs(list(examples.read(on_empty=on_empty, skipped=skipped)))
+    total = sum(1 for _ in examples.read(on_empty=on_empty))
+    if total < 2 * MIN_HELD_OUT:
+        raise InputError(
+            f"{total} pairs are too few to hold out a validation set: give one (--dev), or at least "
+            f"{2 * MIN_HELD_OUT} training pairs"
+        )
+    count = min(max(int(HELD_OUT_FRACTION * total), MIN_HELD_OUT), MAX_HELD_OUT)
     random = np.random.Generator(np.random.Philox(seed))
-    held = frozenset(random.choice(total, count, replace=False).tolist())
-    dev = [example for number, example in enumerate(examples.read(empty=empty)) if number in held]
-    return TrainSplit(examples, held), dev
+    held_out = frozenset(random.choice(total, count, replace=False).tolist())
+    dev = [example for number, example in enumerate(examples.read(on_empty=on_empty)) if number in held_out]
+    return TrainSplit(examples, held_out), dev

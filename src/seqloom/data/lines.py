@@ -1,4 +1,4 @@
-"""Lines of a file that may be compressed, or of standard input: as text, with their numbers."""
+"""Numbered lines of text from a file, which may be compressed, or from standard input."""
 
 import io
 import sys
@@ -15,18 +15,18 @@ COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def called(path: str) -> str:
-    """What a file is called to a person."""
+def display_name(path: str) -> str:
+    """The name of a file in messages."""
     return "standard input" if path == STDIN else path
 
 
 def plain_name(path: str) -> str:
-    """The name without what only says how the file is compressed."""
+    """The file name without the suffix of the compression format."""
     return path[: -len(Path(path).suffix)] if Path(path).suffix.lower() in COMPRESSED else path
 
 
 def check_file(path: str) -> None:
-    """Refuse a path that is not a file, with the nearest name in its folder, or that may not be read."""
+    """Raise an error if a path is not a readable file; suggest the closest file name in its directory."""
     file = Path(path)
     if path == STDIN:
         return
@@ -36,41 +36,41 @@ def check_file(path: str) -> None:
         except OSError as error:
             raise InputError(f"{path} can't be read: {error.strerror}") from None
         return
-    if file.exists() and not file.is_dir():  # a pipe: to open it would be to begin to read it
+    if file.exists() and not file.is_dir():  # a pipe: opening it would start reading it
         return
     if file.is_dir():
-        raise InputError(f"{path} is a folder; name a file in it")
+        raise InputError(f"{path} is a directory: give a file in it")
     if not file.parent.is_dir():
-        raise InputError(f"{path} is not there, and there is no folder {file.parent}")
+        raise InputError(f"{path} not found: directory {file.parent} does not exist")
     near = get_close_matches(file.name, sorted(p.name for p in file.parent.iterdir() if p.is_file()), n=1)
     raise InputError(
-        f"{path} is not there; " + (f"did you mean {file.parent / near[0]}?" if near else "check the name")
+        f"{path} not found" + (f"; did you mean {file.parent / near[0]}?" if near else ": check the file name")
     )
 
 
 def lines(path: str) -> Iterator[tuple[int, str]]:
-    """Every line with its number from 1, without its end, each as soon as it can be read."""
+    """Iterate over the lines with their numbers, from 1, without line endings, each as soon as it is available."""
     number = 0
     with opened(path) as stream:
         try:
-            for number, line in enumerate(stream, 1):  # a binary stream ends its lines at \n and nowhere else
+            for number, line in enumerate(stream, 1):  # a binary stream splits lines at \n only
                 if number == 1:
                     line = line.removeprefix(BYTE_ORDER_MARK)
                 line = line.removesuffix(b"\n").removesuffix(b"\r") if line.endswith(b"\n") else line
                 try:
                     yield number, line.decode("utf-8")
                 except UnicodeDecodeError as error:
-                    raise InputError(f"{called(path)}, line {number}: {_not_utf8(line, error.start)}") from None
+                    raise InputError(f"{display_name(path)}, line {number}: {_not_utf8(line, error.start)}") from None
         except OSError as error:
-            raise InputError(f"{called(path)}, after line {number}: can't be read on: {error}") from None
+            raise InputError(f"{display_name(path)}, after line {number}: reading failed: {error}") from None
 
 
 @contextmanager
 def opened(path: str) -> Iterator[BinaryIO]:
-    """A file's bytes, uncompressed, or those of standard input."""
+    """Open a file, or standard input, as a stream of uncompressed bytes."""
     if path == STDIN:
         if sys.stdin is sys.__stdin__ and sys.stdin is not None:
-            # A reader of its own: Python dies at its end of one that a thread still waits for.
+            # A separate reader: Python crashes at exit if a thread is still blocked on its own one.
             with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
                 yield cast(BinaryIO, stream)
         else:
@@ -92,8 +92,8 @@ def opened(path: str) -> Iterator[BinaryIO]:
 
 def _not_utf8(line: bytes, at: int) -> str:
     if line.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "this is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
+        return "the file is UTF-16, not UTF-8: convert it, e.g. iconv -f UTF-16 -t UTF-8"
     return (
-        f"not UTF-8: byte {at + 1} is 0x{line[at]:02X}; convert the file, e.g. from Latin-1: "
+        f"not UTF-8: byte {at + 1} of the line is 0x{line[at]:02X}; convert the file, e.g. from Latin-1: "
         f"iconv -f ISO-8859-1 -t UTF-8"
     )

@@ -1,4 +1,4 @@
-"""Rows of different lengths as one tensor, whatever they hold."""
+"""Padding: rows of different lengths as one tensor and a mask."""
 
 from typing import Any
 
@@ -12,19 +12,21 @@ Array = npt.NDArray[Any]
 
 
 def gather(values: Array, begin: npt.NDArray[np.int64], length: npt.NDArray[np.int64]) -> Padded:
-    """Rows out of one long array, padded with zeros at the end: row b is ``values[begin[b] : begin[b] + length[b]]``.
+    """Gather rows from a flat array and pad them with zeros at the end.
 
-    values: N …; whole numbers become int64, as PyTorch wants ids, and others float32.
+    Row b is ``values[begin[b] : begin[b] + length[b]]``.
+
+    values: N …. Integers become int64, as PyTorch requires for ids; other numbers become float32.
     """
     steps = np.arange(length.max())
-    real = steps < length[:, None]
+    mask = steps < length[:, None]
     dtype = np.int64 if np.issubdtype(values.dtype, np.integer) else np.float32
-    padded = np.zeros((*real.shape, *values.shape[1:]), dtype)
-    padded[real] = values[(begin[:, None] + steps)[real]]
-    return Padded(torch.from_numpy(padded), torch.from_numpy(real))
+    padded = np.zeros((*mask.shape, *values.shape[1:]), dtype)
+    padded[mask] = values[(begin[:, None] + steps)[mask]]
+    return Padded(torch.from_numpy(padded), torch.from_numpy(mask))
 
 
 def pad(rows: list[Array]) -> Padded:
-    """Rows (steps, …), padded with zeros at the end."""
+    """Pad rows (steps, …) with zeros at the end."""
     length = np.array([len(row) for row in rows], dtype=np.int64)
     return gather(np.concatenate(rows), length.cumsum() - length, length)

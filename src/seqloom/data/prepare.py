@@ -1,9 +1,11 @@
-"""A corpus compiled once: fields fitted, examples encoded, everything in one folder that training maps.
+"""Preprocessing: fit the fields, binarize the examples, and write a prepared corpus that training memory-maps.
 
-fields.json   the fields as they were fitted; their arrays are in fields.safetensors
-train.arrow   the training examples as numbers
-dev.arrow     the dev examples as numbers and as they were read
-corpus.json   facts: files, counts, digests, what was skipped and why
+A prepared corpus is a directory:
+
+fields.json   the fitted fields; their arrays are in fields.safetensors
+train.arrow   the encoded training set
+dev.arrow     the validation set, encoded and as read
+corpus.json   metadata: files, counts, checksums, and how many examples were skipped for which reason
 """
 
 import hashlib
@@ -19,61 +21,60 @@ from typing import Any
 import numpy as np
 
 from seqloom.data.corpus import Corpus, CorpusWriter
-from seqloom.data.examples import Empty, Example, Examples, Skipped
+from seqloom.data.examples import Example, Examples, OnEmpty, Skipped
 from seqloom.data.fields import Fields, text_specs
 from seqloom.data.lines import STDIN
 from seqloom.data.readers import examples_of
-from seqloom.errors import InputError, OptionError, SentenceError
+from seqloom.errors import ConfigError, InputError, SentenceError
 from seqloom.files import new_folder
 from seqloom.registry import Spec
 
 FORMAT = "seqloom corpus"
 VERSION = 3
-READ = (1, 2, VERSION)
-"""Versions that can still be read."""
-FACTS = "corpus.json"
-AT_ONCE = 1 << 13
-"""Pairs that are encoded together: enough for all cores, little enough to hold."""
+READABLE_VERSIONS = (1, 2, VERSION)
+METADATA_FILE = "corpus.json"
+CHUNK_SIZE = 1 << 13
+"""Pairs encoded in one call: enough to use all cores, few enough to fit in memory."""
 
 Progress = Callable[[str, int], None]
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A folder that ``prepare`` made."""
+class PreparedCorpus:
+    """A directory written by ``prepare``."""
 
     folder: Path
     fields: Fields
     train: Corpus
     dev: Corpus | None
-    facts: dict[str, Any]
+    metadata: dict[str, Any]
 
     @property
     def digest(self) -> str:
-        """What tells these pairs, in these tokens and this order, from any others."""
-        parts = [self.facts[part] for part in ("train", "dev")]
+        """Checksum of the encoded examples and their order."""
+        parts = [self.metadata[part] for part in ("train", "dev")]
         return "-".join(part.get("sha256", "") for part in parts if part is not None)
 
     @classmethod
-    def open(cls, folder: Path | str) -> "Prepared":
-        """The corpus in a folder; it is mapped, not loaded."""
+    def open(cls, folder: Path | str) -> "PreparedCorpus":
+        """Open a prepared corpus; its examples are memory-mapped, not loaded."""
         home = Path(folder)
         if not is_prepared(home):
-            raise InputError(f"{home} holds no prepared corpus; make one with seqloom prepare")
+            raise InputError(f"{home} is not a prepared corpus: make one with seqloom prepare")
         try:
-            facts = json.loads((home / FACTS).read_text(encoding="utf-8"))
+            metadata = json.loads((home / METADATA_FILE).read_text(encoding="utf-8"))
         except ValueError as error:
-            raise InputError(f"{home / FACTS} is damaged: {error}; prepare the corpus again") from None
-        if facts.get("format") != FORMAT or facts.get("version") not in READ:
-            raise InputError(f"{home} was not prepared by this version of seqloom: prepare it again")
-        dev = Corpus.open(home / "dev.arrow") if facts["dev"] is not None else None
+            raise InputError(f"{home / METADATA_FILE} is damaged ({error}): prepare the corpus again") from None
+        if metadata.get("format") != FORMAT or metadata.get("version") not in READABLE_VERSIONS:
+            raise InputError(f"{home} was not written by a supported version of seqloom: prepare it again")
+        dev = Corpus.open(home / "dev.arrow") if metadata["dev"] is not None else None
         train = Corpus.open(home / "train.arrow")
-        return cls(home, Fields.load(home), train, dev, facts)
+        return cls(home, Fields.load(home), train, dev, metadata)
 
 
 def is_prepared(folder: Path) -> bool:
-    """Whether a folder is one that ``prepare`` made."""
-    return (folder / FACTS).is_file() and (folder / "train.arrow").is_file()
+    """Whether a directory is a prepared corpus."""
+    return (folder / METADATA_FILE).is_file() and (folder / "train.arrow").is_file()
 
 
 def prepare(
@@ -81,40 +82,43 @@ def prepare(
     train: Any,
     dev: Any = None,
     *,
-    source: Spec = "bpe",
-    target: Spec = "bpe",
+    source_tokenizer: Spec = "bpe",
+    target_tokenizer: Spec = "bpe",
     fields: Mapping[str, Spec] | Fields | None = None,
-    shared: bool = False,
+    share_vocabulary: bool = False,
     max_length: int = 250,
-    empty: Empty = "skip",
+    on_empty: OnEmpty = "skip",
     progress: Progress | None = None,
-) -> Prepared:
-    """Compile a corpus into the folder ``out``, which is put in place whole, or not at all.
+) -> PreparedCorpus:
+    """Preprocess a corpus into the directory ``out``, which is created atomically: it appears complete or not at all.
 
-    train, dev: ``Examples``, paths of files, or pairs of texts. What can be read only once (standard input, an
-        iterator) is first written to a temporary file, as it is needed twice.
-    source, target: the tokenizers of the text fields that ``fields`` does not name.
-    fields: further fields by name, and other kinds of source and target, to be fitted on the training data; or all
-        fields, as they were fitted elsewhere.
-    shared: one tokenizer for source and target.
-    max_length: training examples with more steps in any field are skipped and counted; dev examples are all kept.
-    empty: whether pairs with an empty side are skipped and counted, or refused.
-    progress: called with what is being done and how many pairs it has been done to.
+    train, dev: training set and validation set: ``Examples``, file paths, or pairs of texts. Data that can be read
+        only once (standard input, an iterator) is first copied to a temporary file, since it is read twice.
+    source_tokenizer, target_tokenizer: tokenizers of source and target, unless ``fields`` defines these fields.
+    fields: additional fields by name, or other kinds of source and target, to fit on the training data; or a fitted
+        ``Fields``, which is used as it is.
+    share_vocabulary: train one tokenizer for source and target, with a joint vocabulary.
+    max_length: maximum number of steps in any field: longer training examples are skipped and counted. Validation
+        examples are all kept.
+    on_empty: whether to skip and count pairs with an empty side, or to raise an error.
+    progress: called with the name of the current stage and the number of pairs processed.
     """
     home = Path(out)
     train = examples_of(train, name="train")
     dev = None if dev is None else examples_of(dev, name="dev")
     check_data(train, dev)
     if home.exists() and not is_prepared(home) and not (home.is_dir() and not any(home.iterdir())):
-        raise OptionError(f"{home} is there and is no prepared corpus, so it is not overwritten: name another folder")
+        raise ConfigError(f"{home} already exists and is not a prepared corpus: choose another directory")
     with new_folder(home) as folder:
-        training = _Data(train, empty, folder / "train.spool", progress)
+        training = _Source(train, on_empty, folder / "train.spool", progress)
         if not isinstance(fields, Fields):
-            fields = Fields({**text_specs(source, target), **(fields or {})}, shared=shared)
-            fields.fit(lambda: training.examples("tokenizers"))
-        compiled, fields.limits = _compile(training, folder / "train.arrow", fields, max_length=max_length)
+            fields = Fields(
+                {**text_specs(source_tokenizer, target_tokenizer), **(fields or {})}, shared=share_vocabulary
+            )
+            fields.fit(lambda: training.examples("training tokenizers"))
+        train_metadata, fields.limits = _encode(training, folder / "train.arrow", fields, max_length=max_length)
         fields.save(folder)
-        facts: dict[str, Any] = {
+        metadata: dict[str, Any] = {
             "format": FORMAT,
             "version": VERSION,
             "seqloom": version("seqloom"),
@@ -122,29 +126,31 @@ def prepare(
             "shared": fields.shared,
             "sizes": {name: field.size for name, field in fields.items()},
             "max_length": max_length,
-            "train": compiled,
+            "train": train_metadata,
             "dev": None,
         }
         if dev is not None:
-            checking = _Data(dev, empty, folder / "dev.spool", progress)
-            facts["dev"], _ = _compile(checking, folder / "dev.arrow", fields, keep=True)
+            validation = _Source(dev, on_empty, folder / "dev.spool", progress)
+            metadata["dev"], _ = _encode(validation, folder / "dev.arrow", fields, keep_examples=True)
         for spool in folder.glob("*.spool"):
             spool.unlink()
-        (folder / FACTS).write_text(json.dumps(facts, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    return Prepared.open(home)
+        (folder / METADATA_FILE).write_text(
+            json.dumps(metadata, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+    return PreparedCorpus.open(home)
 
 
 def check_data(train: Examples, dev: Examples | None) -> None:
-    """Refuse what can't be read, before any work is done."""
+    """Raise an error for data that can't be read, before any work is done."""
     for examples in (train, dev):
         if examples is not None:
             examples.check()
     if dev is not None and STDIN in train.paths and STDIN in dev.paths:
-        raise OptionError("standard input (-) can be the training data or the dev data, not both")
+        raise ConfigError("standard input (-) can be the training data or the validation data, not both")
 
 
 class Spooled:
-    """Examples in a file of our own, where what could be read only once is kept to be read again."""
+    """A temporary copy, on disk, of examples that can be read only once."""
 
     once = False
 
@@ -156,111 +162,119 @@ class Spooled:
                 file.write(json.dumps(example) + "\n")
 
     def check(self) -> None:
-        """They have been read already."""
+        """Do nothing: the examples have already been read."""
 
-    def read(self, *, empty: Empty = "skip", skipped: Skipped | None = None) -> Iterator[Example]:
-        """All of them; none is left out, as that has been done."""
+    def read(self, *, on_empty: OnEmpty = "skip", skipped: Skipped | None = None) -> Iterator[Example]:
+        """Iterate over all examples; empty ones were skipped when the copy was written."""
         with self._path.open(encoding="utf-8") as file:
             for line in file:
                 yield Example(**json.loads(line))
 
 
-class _Data:
-    """Examples that can be read again, and what was skipped."""
+class _Source:
+    """Training or validation examples that can be read repeatedly, with a count of skipped ones."""
 
-    def __init__(self, given: Examples, empty: Empty, spool: Path, progress: Progress | None) -> None:
+    def __init__(self, given: Examples, on_empty: OnEmpty, spool: Path, progress: Progress | None) -> None:
         self.name = spool.stem
         self.skipped = Skipped()
-        self.files = _facts(given.paths)
-        self._empty = empty
+        self.files = _metadata(given.paths)
+        self._on_empty = on_empty
         self._progress = progress
         if given.once:
-            read = given.read(empty=empty, skipped=self.skipped)
-            given = Spooled(spool, self._counted("reading", read), given.paths)
+            read = given.read(on_empty=on_empty, skipped=self.skipped)
+            given = Spooled(spool, self._report_progress("reading", read), given.paths)
         self._examples = given
 
-    def examples(self, what: str, *, count_skipped: bool = False) -> Iterator[Example]:
-        """All examples from the first on."""
+    def examples(self, stage: str, *, count_skipped: bool = False) -> Iterator[Example]:
+        """Iterate over all examples, from the first one."""
         skipped = self.skipped if count_skipped else None
-        return self._counted(what, self._examples.read(empty=self._empty, skipped=skipped))
+        return self._report_progress(stage, self._examples.read(on_empty=self._on_empty, skipped=skipped))
 
-    def _counted(self, what: str, examples: Iterator[Example]) -> Iterator[Example]:
-        """The same examples; progress is told from time to time."""
+    def _report_progress(self, stage: str, examples: Iterator[Example]) -> Iterator[Example]:
+        """Pass the examples through, and call ``progress`` now and then."""
         count = 0
         for count, example in enumerate(examples, 1):
             yield example
-            if count % AT_ONCE == 0 and self._progress is not None:
-                self._progress(f"{self.name}: {what}", count)
+            if count % CHUNK_SIZE == 0 and self._progress is not None:
+                self._progress(f"{self.name}: {stage}", count)
         if self._progress is not None:
-            self._progress(f"{self.name}: {what}", count)
+            self._progress(f"{self.name}: {stage}", count)
 
 
-def _compile(
-    data: _Data, path: Path, fields: Fields, *, max_length: int | None = None, keep: bool = False
+def _encode(
+    data: _Source, path: Path, fields: Fields, *, max_length: int | None = None, keep_examples: bool = False
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    """Encode and write all examples; what is in the file, as facts, and how long targets are. Lengths do not count
-    steps that mark the end.
+    """Encode all examples and write them to a file. Lengths exclude the steps that mark the end, such as EOS.
 
-    keep: the examples as read too.
+    keep_examples: whether to store the examples as read, too.
+
+    Returns the metadata of the file, and the maximum lengths.
     """
-    facts = {"pairs": 0, **{f"{field}_tokens": 0 for field in fields}, **{f"longest_{field}": 0 for field in fields}}
+    metadata = {
+        "pairs": 0,
+        **{f"{field}_tokens": 0 for field in fields},
+        **{f"longest_{field}": 0 for field in fields},
+    }
     ratio, read = 0.0, 0
     stream = data.examples("encoding", count_skipped=True)
     columns = {name: (field.dtype, field.shape) for name, field in fields.items()}
-    with CorpusWriter(path, columns, examples=keep) as writer:
-        while chunk := list(islice(stream, AT_ONCE)):
+    with CorpusWriter(path, columns, examples=keep_examples) as writer:
+        while chunk := list(islice(stream, CHUNK_SIZE)):
             _check_columns(chunk[0], fields, data.name)
             try:
                 encoded = {name: fields.encode(name, chunk) for name in fields}
             except SentenceError as error:
                 raise InputError(
-                    f"the {data.name} data, example {read + (error.sentence or 0)}: {error.problem}"
+                    f"{data.name} data, example {read + (error.sentence or 0)}: {error.problem}"
                 ) from None
             read += len(chunk)
             lengths = np.array([[len(row) - fields[name].end_steps for row in encoded[name]] for name in fields])
             kept = []
             for n, steps in enumerate(lengths.T.tolist()):
-                if not all(steps):  # normalisation can leave nothing of a text
+                if not all(steps):  # normalization can empty a text
                     data.skipped["empty"] += 1
                 elif max_length is not None and max(steps) > max_length:
                     data.skipped["too long"] += 1
                 else:
                     kept.append(n)
             rows = {name: [encoded[name][n] for n in kept] for name in fields}
-            writer.add(rows, examples=[chunk[n] for n in kept] if keep else None)
+            writer.add(rows, examples=[chunk[n] for n in kept] if keep_examples else None)
             for name, steps in zip(fields, lengths[:, kept], strict=True):
-                facts[f"{name}_tokens"] += int(steps.sum())
-                facts[f"longest_{name}"] = max(facts[f"longest_{name}"], int(steps.max(initial=0)))
-            facts["pairs"] += len(kept)
+                metadata[f"{name}_tokens"] += int(steps.sum())
+                metadata[f"longest_{name}"] = max(metadata[f"longest_{name}"], int(steps.max(initial=0)))
+            metadata["pairs"] += len(kept)
             source, target = (lengths[list(fields).index(side), kept] for side in ("source", "target"))
             ratio = max(ratio, float((target / source).max(initial=0)))
-    if not facts["pairs"]:
-        why = ", ".join(f"{count:,} {reason}" for reason, count in data.skipped.items()) or "there are none"
-        raise InputError(f"no pair is left of the {data.name} data: {why}")
-    limits = {"source": facts["longest_source"], "target": facts["longest_target"], "ratio": ratio}
+    if not metadata["pairs"]:
+        skipped = ", ".join(f"{count:,} {reason}" for reason, count in data.skipped.items()) or "none"
+        raise InputError(f"the {data.name} data has no usable pairs (skipped: {skipped})")
+    limits = {"source": metadata["longest_source"], "target": metadata["longest_target"], "ratio": ratio}
     return (
-        {**facts, "sha256": _sha256(path), "skipped": dict(sorted(data.skipped.items())), "files": data.files},
+        {**metadata, "sha256": _sha256(path), "skipped": dict(sorted(data.skipped.items())), "files": data.files},
         limits,
     )
 
 
 def _check_columns(example: Example, fields: Fields, name: str) -> None:
-    """Refuse a column that there is no field for: it would be ignored without a word."""
+    """Raise an error for a column without a field: it would be silently ignored."""
     for column in example.keys() - {*fields, "references"}:
-        raise InputError(f"the {name} data has a column {column!r}, and a model reads {' and '.join(fields)}")
+        raise InputError(
+            f"the {name} data has a column {column!r}, but the model's fields are {', '.join(fields)}: "
+            f"remove it, or define data.fields.{column}"
+        )
 
 
-def _facts(paths: Iterable[str]) -> list[dict[str, Any]]:
-    """What identifies each file."""
-    found: list[dict[str, Any]] = []
+def _metadata(paths: Iterable[str]) -> list[dict[str, Any]]:
+    """Path, size and checksum of each file."""
+    files: list[dict[str, Any]] = []
     for path in paths:
         if path == STDIN:
-            found.append({"path": "standard input"})
-        elif not Path(path).is_file():  # a pipe can be read only once, and not here
-            found.append({"path": path})
+            files.append({"path": "standard input"})
+        elif not Path(path).is_file():  # a pipe: reading it here would consume it
+            files.append({"path": path})
         else:
-            found.append({"path": path, "bytes": os.path.getsize(path), "sha256": _sha256(path)})
-    return found
+            files.append({"path": path, "bytes": os.path.getsize(path), "sha256": _sha256(path)})
+    return files
 
 
 def _sha256(path: Path | str) -> str:

@@ -1,33 +1,33 @@
-"""What kind of text some texts are, and the tokenizer and the metrics that fit it."""
+"""Statistics of text, and the default tokenizer and metrics for it."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 HELD_OUT = 5
-"""One text in so many tells whether the words of the others are all there are."""
-CLOSED = 10
-"""A closed vocabulary has each of its words this often on average."""
+"""Every fifth text is held out to measure how many of its words are out-of-vocabulary (OOV)."""
+CLOSED_COUNT = 10
+"""Minimum average count of a word in a closed vocabulary."""
 SHORT = 24
-"""Characters of a short text, on average, without spaces."""
+"""Maximum average length of a short text, in characters without spaces."""
 FEW_WORDS = 5
-SYMBOL = 2.5
-"""Characters of a symbol, on average: a phoneme, not a word."""
+SYMBOL_LENGTH = 2.5
+"""Maximum average length of a symbol, such as a phoneme, in characters; words are longer."""
 COPIED, NEW = 0.5, 0.05
-"""Words are copied if sources have this share of the new ones, and this share of all words is new."""
+"""Words are copied if more than this share of the new words is in the sources, and at least this share is new."""
 NGRAM = 4
-"""BLEU counts sequences of up to four words: of shorter references it is 0, however good the output."""
+"""BLEU counts n-grams of up to four words: it is 0 for shorter references, however good the output."""
 
 
 @dataclass(frozen=True)
-class Kind:
-    """Facts about texts.
+class TextStatistics:
+    """Statistics of a sample of texts.
 
-    words, letters: on average, of a text.
-    several: the share of texts that have more than one word.
-    long: the share of texts that have at least four words.
-    unseen: the share of words that are not among those of the other texts.
-    closed: whether the words are a closed vocabulary: each is frequent, and none is unseen.
+    words, letters: average number per text.
+    several: share of the texts that have more than one word.
+    long: share of the texts that have at least four words.
+    unseen: share of the words in held-out texts that are out-of-vocabulary (OOV), i.e. in none of the other texts.
+    closed: whether the vocabulary is closed: every word is frequent, and none is out-of-vocabulary.
     """
 
     words: float
@@ -38,8 +38,11 @@ class Kind:
     closed: bool
 
     @classmethod
-    def of(cls, texts: Sequence[str], others: Sequence[str] = ()) -> "Kind":
-        """The facts about some texts; others: those of the validation set, which may have unseen words."""
+    def of(cls, texts: Sequence[str], others: Sequence[str] = ()) -> "TextStatistics":
+        """Compute the statistics of some texts.
+
+        others: validation texts; if they contain other words, the vocabulary is not closed.
+        """
         split = [text.split() for text in texts]
         count = max(len(split), 1)
         frequency = Counter(word for words in split for word in words)
@@ -54,35 +57,41 @@ class Kind:
             long=sum(len(words) >= NGRAM for words in split) / count,
             unseen=unseen,
             closed=bool(frequency)
-            and total >= CLOSED * len(frequency)
+            and total >= CLOSED_COUNT * len(frequency)
             and unseen < 0.001
             and all(word in frequency for text in others for word in text.split()),
         )
 
     @property
     def tokenizer(self) -> str:
-        """The tokenizer that fits.
+        """The default tokenizer.
 
-        ``symbols`` for phonemes and for closed vocabularies (actions, tags, query languages); ``character`` for
-        single words, and for short texts with many new words (inflected forms with a particle, dates); else ``bpe``.
+        ``whitespace`` for phonemes and for closed vocabularies (actions, tags, query languages). ``character`` for
+        single words, and for short texts with many new words (inflected forms with a particle, dates). Otherwise
+        ``bpe``.
         """
-        if self.closed or (self.several >= 0.1 and self.letters <= SYMBOL * self.words):
-            return "symbols"
+        if self.closed or (self.several >= 0.1 and self.letters <= SYMBOL_LENGTH * self.words):
+            return "whitespace"
         is_short = self.letters <= SHORT and self.words <= FEW_WORDS and self.unseen >= 0.1
         return "character" if self.several < 0.1 or is_short else "bpe"
 
     def metrics(self, tokenizer: str) -> tuple[str, ...]:
-        """The metrics that fit targets of this kind and tokenizer; the first decides which weights are best."""
-        if tokenizer == "symbols" or self.closed:
-            return ("wer" if self.letters <= SYMBOL * self.words and self.several >= 0.1 else "exact", "ser")
-        return ("bleu", "chrf", "ter") if self.long >= 0.5 else ("exact", "chrf")
+        """The default metrics for targets of this kind and tokenizer; the first is the validation metric."""
+        if tokenizer == "whitespace" or self.closed:
+            return (
+                "sequence_error_rate"
+                if self.letters <= SYMBOL_LENGTH * self.words and self.several >= 0.1
+                else "exact_match",
+                "per",
+            )
+        return ("bleu", "chrf", "ter") if self.long >= 0.5 else ("exact_match", "chrf")
 
 
 def copies_words(sources: Sequence[str], targets: Sequence[str]) -> bool:
-    """Whether most new words of the targets are in their sources: names, identifiers, numbers.
+    """Whether most new words of the targets occur in their sources, as names, identifiers and numbers do.
 
-    A new word is one that no other text shows. To copy it, a model must spell it: byte-pair encoding cuts it into
-    pieces that differ from one side to the other and that little data shows too rarely to be learned.
+    A new word is one that occurs in no other text. A model can copy it only by spelling it. Byte-pair encoding splits
+    it into pieces that differ between source and target and that are too rare to be learned from little data.
     """
     split = [target.split() for target in targets]
     known = {word for number, words in enumerate(split) if number % HELD_OUT for word in words}

@@ -1,9 +1,9 @@
-"""Search: how answers are found, written once against a protocol, for every model."""
+"""Decoding strategies (here: searches), written once against a protocol that every model implements."""
 
+from seqloom.decode.constraints import TokenConstraints
 from seqloom.decode.ensemble import Ensemble
 from seqloom.decode.grammar import TokenGrammar
 from seqloom.decode.hypothesis import Hypothesis
-from seqloom.decode.masks import Masks
 from seqloom.decode.search import Search
 
-__all__ = ["Ensemble", "Hypothesis", "Masks", "Search", "TokenGrammar"]
+__all__ = ["Ensemble", "Hypothesis", "Search", "TokenConstraints", "TokenGrammar"]

@@ -1,71 +1,75 @@
 """Exhaustive search."""
 
 import torch
+from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor
 
-from seqloom.batch import END
-from seqloom.decode.lengths import Lengths, Ratio
-from seqloom.decode.masks import IMPOSSIBLE
-from seqloom.decode.ranking import NormalisationName, NotNegative, Ranking
+from seqloom.batch import EOS
+from seqloom.decode.constraints import NEG_INF
+from seqloom.decode.lengths import LengthLimits, Ratio
+from seqloom.decode.loop import BeamState, Candidates
+from seqloom.decode.ranking import HypothesisScorer, LengthPenalty, NonNegativeFloat
 from seqloom.decode.search import Search
-from seqloom.decode.walk import Choice, Rows
-from seqloom.errors import OptionError
-from seqloom.registry import Count, Natural, register
+from seqloom.errors import ConfigError
+from seqloom.registry import register
 
-CELLS = 10_000_000
-"""How many log-probabilities of a step are looked at for a sentence, at most."""
+MAX_LOG_PROBS = 10_000_000
+"""Maximum number of log-probabilities per sentence and step."""
 
 
 @register("search", "exhaustive")
 class Exhaustive(Search):
-    """All answers there are, for tiny problems: what it finds best is best.
+    """Exhaustive search: all hypotheses, for tiny problems; its best hypothesis is the global optimum.
 
-    Nothing is left out but what can't become better than the ``n_best`` answers found, however it ends. There are
-    about V^n beginnings of n tokens; where that gets too much the search is refused.
+    Only partial hypotheses that can't score higher than the ``n_best`` finished ones are pruned. There are about V^n
+    partial hypotheses of n tokens; the search raises an error when there are too many.
 
-    n_best: how many answers are given.
-    normalisation: how answers of different lengths are compared: ``none``, ``average`` or ``wu``.
-    alpha: α of ``wu``, 0.6 by default.
-    coverage: the weight of the penalty for what the answer did not attend to; see beam search.
-    min_length, max_length: how many tokens an answer has, END not counted.
-    min_ratio, max_ratio: the same, per step of the source. With neither maximum set, lengths in the training data
-        decide.
-    unknown: whether an answer may have UNKNOWN in it.
+    n_best: number of hypotheses returned.
+    length_penalty: normalization of scores by length: ``none``, ``average`` or ``wu``; see beam search.
+    alpha: exponent α of the length penalty ``wu``; default: 0.6.
+    coverage_penalty: weight of the coverage penalty for source positions that receive little attention; see beam
+        search.
+    min_length: minimum number of tokens, EOS not counted.
+    max_length: maximum number of tokens, EOS not counted; if neither it nor max_length_ratio is set, it is derived
+        from the lengths in the training data.
+    min_length_ratio: minimum number of tokens relative to the source length.
+    max_length_ratio: maximum number of tokens relative to the source length.
+    allow_unk: allow UNK in the output.
     """
 
     def __init__(
         self,
         *,
-        n_best: Count = 1,
-        normalisation: NormalisationName = "average",
-        alpha: NotNegative | None = None,
-        coverage: NotNegative = 0.0,
-        min_length: Natural = 0,
-        max_length: Count | None = None,
-        min_ratio: Ratio = 0.0,
-        max_ratio: Ratio | None = None,
-        unknown: bool = True,
+        n_best: PositiveInt = 1,
+        length_penalty: LengthPenalty = "average",
+        alpha: NonNegativeFloat | None = None,
+        coverage_penalty: NonNegativeFloat = 0.0,
+        min_length: NonNegativeInt = 0,
+        max_length: PositiveInt | None = None,
+        min_length_ratio: Ratio = 0.0,
+        max_length_ratio: Ratio | None = None,
+        allow_unk: bool = True,
     ) -> None:
         super().__init__(
-            Lengths(min_length, max_length, min_ratio, max_ratio),
-            unknown,
+            LengthLimits(min_length, max_length, min_length_ratio, max_length_ratio),
+            allow_unk,
             n_best=n_best,
-            ranking=Ranking(normalisation, alpha, coverage=coverage),
+            scorer=HypothesisScorer(length_penalty, alpha, coverage_penalty=coverage_penalty),
         )
-        self.rows = CELLS  # one sentence at a time
+        self.max_rows = MAX_LOG_PROBS  # so that a batch holds one sentence
 
-    def choose(self, log_probs_BKV: Tensor, rows: Rows) -> Choice:
+    def select(self, log_probs_BKV: Tensor, beam: BeamState) -> Candidates:
         B, K, V = log_probs_BKV.shape
         token_V = torch.arange(V, device=log_probs_BKV.device)
-        too_long_B1V = (rows.most_B == rows.t)[:, None, None] & (token_V != END)
-        total_BKV = (rows.total_BK[..., None] + log_probs_BKV).masked_fill(too_long_B1V, IMPOSSIBLE)
-        beginnings = int((total_BKV[..., token_V != END] > IMPOSSIBLE).sum((1, 2)).max())
-        if beginnings * V > CELLS:
-            raise OptionError(
-                f"exhaustive search is for tiny problems: here are {beginnings} beginnings of {rows.t + 1} tokens, "
-                f"and a vocabulary of {V}; set a smaller max_length, or use search 'beam'"
+        too_long_B1V = (beam.max_length_B == beam.t)[:, None, None] & (token_V != EOS)
+        total_BKV = (beam.total_BK[..., None] + log_probs_BKV).masked_fill(too_long_B1V, NEG_INF)
+        unfinished = int((total_BKV[..., token_V != EOS] > NEG_INF).sum((1, 2)).max())
+        if unfinished * V > MAX_LOG_PROBS:
+            raise ConfigError(
+                f"exhaustive search is for tiny problems: there are {unfinished} partial hypotheses of {beam.t + 1} "
+                f"tokens, and the vocabulary has {V} tokens; set a smaller max_length, or use search 'beam'"
             )
-        return Choice(
+        return Candidates(
             torch.arange(K, device=token_V.device).repeat_interleave(V).expand(B, -1),
             token_V.repeat(K).expand(B, -1),
             total_BKV.flatten(1),

@@ -1,4 +1,4 @@
-"""A grammar over characters as a grammar over tokens."""
+"""Grammars over characters as grammars over tokens."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any, Protocol
@@ -6,68 +6,71 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from seqloom.batch import END
-from seqloom.errors import OptionError
+from seqloom.batch import EOS
+from seqloom.errors import ConfigError
 
 
 class Automaton(Protocol):
-    """A grammar over characters: where a text stands, and where it can go from there."""
+    """A deterministic finite automaton over characters."""
 
     @property
-    def start(self) -> Hashable:
-        """Where the empty text stands."""
+    def initial(self) -> Hashable:
+        """The initial state: the state of the empty text."""
 
-    def follow(self, place: Any, character: str, /) -> Hashable | None:
-        """Where a text stands after one more character; None: it may not follow."""
+    def transition(self, state: Any, char: str, /) -> Hashable | None:
+        """The state after one more character; None: the character is not allowed."""
 
-    def complete(self, place: Any, /) -> bool:
-        """Whether a text that stands there may end."""
+    def is_final(self, state: Any, /) -> bool:
+        """Whether a text may end in this state."""
 
 
 class TokenGrammar:
-    """The tokens that may follow, by an automaton that reads their characters: a ``Grammar`` for ``Masks``.
+    """Allows the tokens whose characters an automaton accepts: a ``Grammar`` for ``TokenConstraints``.
 
-    It is made once for all tokens and all places that can be reached: asking it is a look into a table. That a token
-    leads somewhere does not promise that the text can be completed from there by tokens.
+    The transitions of all tokens in all reachable states are computed once, so a call is a table lookup. That a token
+    is allowed does not guarantee that the tokens of the vocabulary can complete the text.
 
     automaton: the grammar.
-    tokens: what each token adds to a text; "" for those that no answer has.
+    tokens: the text that each token adds; "" for tokens that never occur in a hypothesis.
     """
 
     def __init__(self, automaton: Automaton, tokens: Sequence[str]) -> None:
-        places, number = [automaton.start], {automaton.start: 0}
+        states, number = [automaton.initial], {automaton.initial: 0}
         table: list[list[int | None]] = []
-        for place in places:  # which grow on the way
+        for state in states:  # grows during the loop
             row: list[int | None] = []
             for text in tokens:
-                there = _read(automaton, place, text) if text else None
-                if there is not None and there not in number:
-                    number[there] = len(places)
-                    places.append(there)
-                row.append(None if there is None else number[there])
+                target = _run(automaton, state, text) if text else None
+                if target is not None and target not in number:
+                    number[target] = len(states)
+                    states.append(target)
+                row.append(None if target is None else number[target])
             table.append(row)
-        # What may not follow leads to one more place, from which nothing follows: a forced prefix may go there.
-        lost = len(places)
+        # Tokens that are not allowed lead to a sink state without transitions: a forced prefix may reach it.
+        sink = len(states)
         self.next_PV = torch.tensor(
-            [*([lost if p is None else p for p in row] for row in table), [lost] * len(tokens)]
+            [*([sink if p is None else p for p in row] for row in table), [sink] * len(tokens)]
         )
-        self.may_follow_PV = self.next_PV != lost
-        self.may_follow_PV[:lost, END] = torch.tensor([automaton.complete(place) for place in places])
-        if not bool(self.may_follow_PV[0].any()):
-            raise OptionError("the grammar lets no answer begin, in the tokens of this vocabulary")
+        self.allowed_PV = self.next_PV != sink
+        self.allowed_PV[:sink, EOS] = torch.tensor([automaton.is_final(state) for state in states])
+        if not bool(self.allowed_PV[0].any()):
+            raise ConfigError(
+                "the grammar allows no token of this vocabulary at the start of the output: use a tokenizer and "
+                "training data that cover the grammar"
+            )
 
     def __call__(self, tokens_RT: Tensor) -> Tensor:
         """Whether each token may follow, R V."""
-        place_R = torch.zeros(len(tokens_RT), dtype=torch.long, device=tokens_RT.device)
+        state_R = torch.zeros(len(tokens_RT), dtype=torch.long, device=tokens_RT.device)
         next_PV = self.next_PV.to(tokens_RT.device)
         for token_R in tokens_RT.unbind(1):
-            place_R = next_PV[place_R, token_R]
-        return self.may_follow_PV.to(tokens_RT.device)[place_R]
+            state_R = next_PV[state_R, token_R]
+        return self.allowed_PV.to(tokens_RT.device)[state_R]
 
 
-def _read(automaton: Automaton, place: Hashable, text: str) -> Hashable | None:
-    """Where a text leads from a place; None: nowhere."""
-    there: Hashable | None = place
-    for character in text:
-        there = None if there is None else automaton.follow(there, character)
-    return there
+def _run(automaton: Automaton, state: Hashable, text: str) -> Hashable | None:
+    """The state after a text; None: the text is not allowed."""
+    current: Hashable | None = state
+    for char in text:
+        current = None if current is None else automaton.transition(current, char)
+    return current

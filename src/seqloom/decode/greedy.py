@@ -1,36 +1,39 @@
 """Greedy search."""
 
+from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor
 
-from seqloom.decode.lengths import Lengths, Ratio
+from seqloom.decode.lengths import LengthLimits, Ratio
+from seqloom.decode.loop import BeamState, Candidates
 from seqloom.decode.search import Search
-from seqloom.decode.walk import Choice, Rows
-from seqloom.registry import Count, Natural, register
+from seqloom.registry import register
 
 
 @register("search", "greedy")
 class Greedy(Search):
-    """The likeliest token, step after step.
+    """Greedy search: the most likely token at every step.
 
         y_t = argmax_v p(v | y_1 … y_{t−1}, source)
 
-    min_length, max_length: how many tokens an answer has, END not counted.
-    min_ratio, max_ratio: the same, per step of the source. With neither maximum set, lengths in the training data
-        decide.
-    unknown: whether an answer may have UNKNOWN in it.
+    min_length: minimum number of tokens, EOS not counted.
+    max_length: maximum number of tokens, EOS not counted; if neither it nor max_length_ratio is set, it is derived
+        from the lengths in the training data.
+    min_length_ratio: minimum number of tokens relative to the source length.
+    max_length_ratio: maximum number of tokens relative to the source length.
+    allow_unk: allow UNK in the output.
     """
 
     def __init__(
         self,
         *,
-        min_length: Natural = 0,
-        max_length: Count | None = None,
-        min_ratio: Ratio = 0.0,
-        max_ratio: Ratio | None = None,
-        unknown: bool = True,
+        min_length: NonNegativeInt = 0,
+        max_length: PositiveInt | None = None,
+        min_length_ratio: Ratio = 0.0,
+        max_length_ratio: Ratio | None = None,
+        allow_unk: bool = True,
     ) -> None:
-        super().__init__(Lengths(min_length, max_length, min_ratio, max_ratio), unknown)
+        super().__init__(LengthLimits(min_length, max_length, min_length_ratio, max_length_ratio), allow_unk)
 
-    def choose(self, log_probs_BKV: Tensor, rows: Rows) -> Choice:
+    def select(self, log_probs_BKV: Tensor, beam: BeamState) -> Candidates:
         log_prob_BK, token_BK = log_probs_BKV.max(-1)
-        return Choice(None, token_BK, rows.total_BK + log_prob_BK, log_prob_BK)
+        return Candidates(None, token_BK, beam.total_BK + log_prob_BK, log_prob_BK)

@@ -1,49 +1,52 @@
-"""What answers are ranked by: their log-probability, made comparable over lengths, and what they left unread."""
+"""The score that ranks hypotheses: log-probability with length penalty and coverage penalty."""
 
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 from torch import Tensor
 
-from seqloom.errors import OptionError
+from seqloom.errors import ConfigError
 
-NormalisationName = Literal["none", "average", "wu"]
-NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+LengthPenalty = Literal["none", "average", "wu"]
+NonNegativeFloat = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 N = TypeVar("N", float, Tensor)
 
 
-class Ranking:
-    """value = log_prob / divisor(n) + β Σ_s log min(Σ_t w_ts, 1)
+class HypothesisScorer:
+    """score = log_prob / divisor(n) + β Σ_s log min(Σ_t w_ts, 1)
 
-    With n the number of tokens with END, and w_ts the weight of attention that step t gave to the source's step s.
+    n is the number of tokens including EOS, and w_ts the attention weight of target step t on source position s.
 
         none:     divisor = 1
         average:  divisor = n
-        wu:       divisor = ((5 + n) / 6)^α        Wu et al. 2016, as the second term, the coverage penalty
+        wu:       divisor = ((5 + n) / 6)^α        Wu et al. 2016; the second term is their coverage penalty
 
-    No divisor falls with n, and the penalty is never above 0: so of all answers that begin alike none can exceed
-    log_prob / divisor(longest n), with the log_prob of their beginning. This is what makes early stopping exact.
+    No divisor decreases with n, and the coverage term is never above 0. So no continuation of a partial hypothesis
+    scores above log_prob / divisor(maximum n), with the log_prob of the partial hypothesis: early stopping is exact.
     """
 
     def __init__(
-        self, normalisation: NormalisationName = "none", alpha: float | None = None, *, coverage: float = 0.0
+        self, length_penalty: LengthPenalty = "none", alpha: float | None = None, *, coverage_penalty: float = 0.0
     ) -> None:
-        if alpha is not None and normalisation != "wu":
-            raise OptionError(f"alpha={alpha} belongs to normalisation='wu', and {normalisation!r} has no use for it")
-        self.normalisation = normalisation
+        if alpha is not None and length_penalty != "wu":
+            raise ConfigError(
+                f"alpha={alpha} has no effect with length_penalty={length_penalty!r}: set length_penalty='wu', or "
+                "remove alpha"
+            )
+        self.length_penalty = length_penalty
         self.alpha = 0.6 if alpha is None else alpha
-        self.coverage = coverage
+        self.coverage_penalty = coverage_penalty
         formulas = {"none": "log_prob", "average": "log_prob / n", "wu": f"log_prob / ((5 + n) / 6)^{self.alpha:g}"}
-        self.formula: str = formulas[normalisation]
-        if coverage:
-            self.formula += f" + {coverage:g} Σ_s log min(Σ_t w_ts, 1)"
+        self.score_formula: str = formulas[length_penalty]
+        if coverage_penalty:
+            self.score_formula += f" + {coverage_penalty:g} Σ_s log min(Σ_t w_ts, 1)"
 
-    def divide(self, log_prob: Tensor, n: N) -> Tensor:
-        """log_prob / divisor(n): the value before any penalty, which it can't exceed."""
-        if self.normalisation == "none":
+    def apply_length_penalty(self, log_prob: Tensor, n: N) -> Tensor:
+        """log_prob / divisor(n): the score without the coverage term, and its upper bound."""
+        if self.length_penalty == "none":
             return log_prob
-        return log_prob / (n if self.normalisation == "average" else ((5 + n) / 6) ** self.alpha)
+        return log_prob / (n if self.length_penalty == "average" else ((5 + n) / 6) ** self.alpha)
 
-    def penalty(self, covered_XS: Tensor, mask_XS: Tensor) -> Tensor:
-        """β Σ_s log min(covered_s, 1) over the real steps; −∞ if one of them got no weight at all."""
-        return self.coverage * covered_XS.clamp(max=1).masked_fill(~mask_XS, 1).log().sum(1)
+    def coverage_term(self, covered_XS: Tensor, mask_XS: Tensor) -> Tensor:
+        """β Σ_s log min(covered_s, 1) over non-padding positions; −∞ if one of them received no attention at all."""
+        return self.coverage_penalty * covered_XS.clamp(max=1).masked_fill(~mask_XS, 1).log().sum(1)

@@ -4,71 +4,73 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import torch
-from pydantic import Field
+from pydantic import Field, NonNegativeInt, PositiveInt
 from torch import Tensor
 
-from seqloom.decode.lengths import Lengths, Ratio
-from seqloom.decode.noise import Seed, uniform
+from seqloom.decode.lengths import LengthLimits, Ratio
+from seqloom.decode.loop import BeamState, Candidates
+from seqloom.decode.rng import Seed, uniform
 from seqloom.decode.search import Search
 from seqloom.decode.truncation.base import Mass, Truncation
 from seqloom.decode.truncation.min_p import MinP
 from seqloom.decode.truncation.top_k import TopK
 from seqloom.decode.truncation.top_p import TopP
 from seqloom.decode.truncation.typical_p import TypicalP
-from seqloom.decode.walk import Choice, Rows
-from seqloom.registry import Count, Natural, Spec, build, register
+from seqloom.registry import Spec, build, register
 
 Temperature = Annotated[float, Field(ge=1e-6, allow_inf_nan=False)]
-"""So that what is divided by it stays a number; colder than that nothing is drawn but the likeliest."""
+"""At least 1e-6, so that the division does not overflow; below that, only the most likely token would be drawn."""
 
 
 @register("search", "sample")
 class Sample(Search):
-    """Tokens drawn from the model's distribution, step after step.
+    """Ancestral sampling: every token is drawn from the model's distribution.
 
-        y_t ~ q,    q_v ∝ p(v | y_1 … y_{t−1}, source)^{1/temperature}, over the tokens that are allowed
+        y_t ~ q,    q_v ∝ p(v | y_1 … y_{t−1}, source)^{1/temperature}, over the allowed tokens
 
-    One uniform number for each (seed, number of the sample, step) decides, for all sentences alike: so a sentence has
-    the same samples in any batch, and the first of them are the same however many are drawn. The log-probabilities
-    of an answer are the model's own, before temperature and truncation.
+    Each draw uses one uniform random number per (seed, index of the sample, step), the same for all sentences. So a
+    sentence has the same samples in any batch, and drawing more samples does not change the first ones. Hypotheses
+    report the model's log-probabilities, before temperature and truncation.
 
-    samples: how many for each sentence, by their log-probability, those that were cut at the end; the same may
-        come twice.
-    seed: another one gives other samples.
-    temperature: below 1 it favours the likely, above 1 the unlikely.
-    top_k: only from the k likeliest tokens (Fan et al. 2018).
-    top_p: only from the fewest likeliest tokens that have this much probability together (Holtzman et al. 2020).
-    typical_p: only from the fewest tokens with this much probability together whose −log q is nearest to its mean,
-        the entropy (Meister et al. 2023).
-    min_p: only from tokens at least this share as likely as the likeliest (Nguyen et al. 2025).
-    truncate: any truncation by name or with options, or several: ``{name: top_k, k: 5}``; the four above are short
-        for one each. Each looks at what those before it left, in the order of this list, and keeps tokens that are
-        equal to the last one in.
-    min_length, max_length: how many tokens an answer has, END not counted.
-    min_ratio, max_ratio: the same, per step of the source. With neither maximum set, lengths in the training data
-        decide.
-    unknown: whether an answer may have UNKNOWN in it.
+    samples: number of samples per sentence, sorted by log-probability, truncated ones last; there may be duplicates.
+    seed: random seed.
+    temperature: divisor of the log-probabilities: below 1 it favors likely tokens, above 1 unlikely ones.
+    top_k: sample only from the k most likely tokens (Fan et al. 2018).
+    top_p: nucleus sampling: sample only from the smallest set of most likely tokens with this probability mass
+        (Holtzman et al. 2020).
+    typical_p: sample only from the smallest set of tokens with this probability mass whose −log q is closest to its
+        mean, the entropy (Meister et al. 2023).
+    min_p: sample only from tokens with at least this fraction of the highest probability (Nguyen et al. 2025).
+    truncate: one or several truncations, by name or with options, like ``{name: top_k, k: 5}``; top_k, top_p,
+        typical_p and min_p are abbreviations for one each. They are applied in this order, each to the tokens that
+        the previous one kept; tokens tied with the last one kept are kept, too.
+    min_length: minimum number of tokens, EOS not counted.
+    max_length: maximum number of tokens, EOS not counted; if neither it nor max_length_ratio is set, it is derived
+        from the lengths in the training data.
+    min_length_ratio: minimum number of tokens relative to the source length.
+    max_length_ratio: maximum number of tokens relative to the source length.
+    allow_unk: allow UNK in the output.
     """
 
     def __init__(
         self,
         *,
-        samples: Count = 1,
+        samples: PositiveInt = 1,
         seed: Seed = 0,
         temperature: Temperature = 1.0,
-        top_k: Count | None = None,
+        top_k: PositiveInt | None = None,
         top_p: Mass | None = None,
         typical_p: Mass | None = None,
         min_p: Mass | None = None,
         truncate: Spec | Sequence[Spec] | None = None,
-        min_length: Natural = 0,
-        max_length: Count | None = None,
-        min_ratio: Ratio = 0.0,
-        max_ratio: Ratio | None = None,
-        unknown: bool = True,
+        min_length: NonNegativeInt = 0,
+        max_length: PositiveInt | None = None,
+        min_length_ratio: Ratio = 0.0,
+        max_length_ratio: Ratio | None = None,
+        allow_unk: bool = True,
     ) -> None:
-        lengths = Lengths(min_length, max_length, min_ratio, max_ratio)
-        super().__init__(lengths, unknown, starts=samples, n_best=samples)
+        lengths = LengthLimits(min_length, max_length, min_length_ratio, max_length_ratio)
+        super().__init__(lengths, allow_unk, initial_rows=samples, n_best=samples)
         self.seed = seed
         self.temperature = temperature
         self.truncations: list[Truncation] = []
@@ -83,17 +85,17 @@ class Sample(Search):
         specs = [truncate] if isinstance(truncate, str | Mapping) else truncate or ()
         self.truncations += [build("truncation", spec) for spec in specs]
 
-    def choose(self, log_probs_BKV: Tensor, rows: Rows) -> Choice:
-        cumulated_BKV = self._probs(log_probs_BKV).cumsum(-1)
-        uniform_BK = uniform(self.seed, rows.t, self.starts).to(cumulated_BKV)[rows.origin_BK]
-        # The first v whose cumulated probability exceeds the number; of a v that is not allowed it never does.
-        number_BK1 = (uniform_BK * cumulated_BKV[..., -1])[..., None]
-        token_BK1 = torch.searchsorted(cumulated_BKV, number_BK1, right=True).clamp(max=log_probs_BKV.shape[-1] - 1)
+    def select(self, log_probs_BKV: Tensor, beam: BeamState) -> Candidates:
+        cumulative_BKV = self._probs(log_probs_BKV).cumsum(-1)
+        uniform_BK = uniform(self.seed, beam.t, self.initial_rows).to(cumulative_BKV)[beam.origin_BK]
+        # The first v whose cumulative probability exceeds the number; never a v that is not allowed.
+        number_BK1 = (uniform_BK * cumulative_BKV[..., -1])[..., None]
+        token_BK1 = torch.searchsorted(cumulative_BKV, number_BK1, right=True).clamp(max=log_probs_BKV.shape[-1] - 1)
         log_prob_BK = log_probs_BKV.gather(-1, token_BK1)[..., 0]
-        return Choice(None, token_BK1[..., 0], rows.total_BK + log_prob_BK, log_prob_BK)
+        return Candidates(None, token_BK1[..., 0], beam.total_BK + log_prob_BK, log_prob_BK)
 
     def _probs(self, log_probs_BKV: Tensor) -> Tensor:
-        """q, before it is normalised."""
+        """q, not normalized."""
         probs_BKV = torch.softmax(
             log_probs_BKV.to(torch.promote_types(log_probs_BKV.dtype, torch.float32)) / self.temperature, -1
         )

@@ -1,4 +1,4 @@
-"""What a model thinks of a target that is known."""
+"""Forced decoding: the log-probabilities that a model assigns to given targets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 
 from seqloom.batch import Batch
-from seqloom.decode.protocol import StepModel, check_in_use
+from seqloom.decode.protocol import StepModel, require_eval_mode
 from seqloom.errors import InputError
 
 
 @dataclass(frozen=True, eq=False)
-class Scored:
-    """A batch of targets as a model sees them, END included.
+class TokenScores:
+    """The scores of a batch of targets by token, EOS included.
 
-    log_probs: B T, log p(y_t | y_1 … y_{t−1}, source); 0 where there is no y_t.
-    mask: B T, True where real.
-    correct: B T, whether y_t is the likeliest token at its place; False where there is none.
+    log_probs: B T, log p(y_t | y_1 … y_{t−1}, source); 0 for padding.
+    mask: B T, True for non-padding tokens.
+    correct: B T, whether y_t is the most likely token at its position; False for padding.
     """
 
     log_probs: Tensor
@@ -27,19 +27,19 @@ class Scored:
 
     @property
     def total(self) -> Tensor:
-        """log p(y | source) of every target: what search reports as ``log_prob`` of the same tokens."""
+        """log p(y | source) of every target: equal to the ``log_prob`` of a hypothesis with these tokens."""
         return self.log_probs.sum(1)
 
 
-def score(model: StepModel[Any], batch: Batch | Sequence[Batch]) -> Scored:
-    """The log-probability of every token of the batch's targets, by teacher forcing.
+def score(model: StepModel[Any], batch: Batch | Sequence[Batch]) -> TokenScores:
+    """Log-probabilities of all target tokens of a batch, under teacher forcing.
 
-    batch: for an ensemble also one for each of its models, with the same targets.
+    batch: a batch with targets; for an ensemble also one per model, with the same targets.
     """
-    check_in_use(model)
+    require_eval_mode(model)
     first = batch if isinstance(batch, Batch) else batch[0]
     if first.target is None:
-        raise InputError("there is nothing to score: this batch has no target")
+        raise InputError("the batch has no targets to score: give targets")
     target_BT, mask_BT = first.target
     with torch.no_grad():
         log_probs, best, start = [], [], 0
@@ -49,4 +49,4 @@ def score(model: StepModel[Any], batch: Batch | Sequence[Batch]) -> Scored:
             best.append(log_probs_BtV.argmax(2))
             start += log_probs_BtV.shape[1]
         log_probs_BT = torch.cat(log_probs, 1).masked_fill(~mask_BT, 0)
-        return Scored(log_probs_BT, mask_BT, (torch.cat(best, 1) == target_BT) & mask_BT)
+        return TokenScores(log_probs_BT, mask_BT, (torch.cat(best, 1) == target_BT) & mask_BT)

@@ -1,118 +1,125 @@
-"""What a search is."""
+"""The base class of all searches (decoding strategies)."""
 
 from collections.abc import Callable
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from seqloom.batch import PAD, START, UNKNOWN
+from seqloom.batch import BOS, PAD, UNK
+from seqloom.decode.constraints import TokenConstraints
+from seqloom.decode.history import BackPointers
 from seqloom.decode.hypothesis import Hypothesis
-from seqloom.decode.lengths import Lengths, Limits
-from seqloom.decode.masks import Masks
-from seqloom.decode.protocol import Finder, StepModel, check_in_use
-from seqloom.decode.ranking import Ranking
-from seqloom.decode.trail import Nodes
-from seqloom.decode.walk import Choice, Choose, Rows, Walk
-from seqloom.errors import OptionError
-from seqloom.nn.probe import Probe, silent
+from seqloom.decode.lengths import LengthLimits, TrainingLengths
+from seqloom.decode.loop import BeamState, Candidates, DecodingLoop, Select
+from seqloom.decode.protocol import BatchT, SearchEngine, StepModel, require_eval_mode
+from seqloom.decode.ranking import HypothesisScorer
+from seqloom.errors import ConfigError
+from seqloom.nn.probe import Probe, no_probe
+from seqloom.registry import parts
 
-Asked = TypeVar("Asked")
-Read = Callable[[int, list[int]], str]
-"""From the number of a sentence in the batch, and tokens of an answer to it, to the text that they are."""
+Detokenize = Callable[[int, list[int]], str]
+"""Converts token ids to text, given the index of their sentence in the batch."""
 
 
 class Search:
-    """A way to find answers: ``search(model, batch)`` gives a list of them for every sentence, best first.
+    """A decoding strategy: ``search(model, batch)`` returns a list of hypotheses per sentence, best first.
 
-    A kind of search writes only ``choose``; the loop around it is ``Walk``. PAD and START are never in an answer.
+    A subclass implements only ``select``; ``DecodingLoop`` does the rest. PAD and BOS never occur in a hypothesis.
 
-    lengths: how short and how long answers may be.
-    unknown: whether an answer may have UNKNOWN in it.
-    starts: how many rows a sentence begins with.
-    n_best: how many hypotheses are found, if there are as many; ``answers``: how many of them are given, which are
-        fewer where a search draws more than it gives.
-    rows: how many rows of a batch a sentence takes at most.
-    ranking: what they are ranked by.
+    lengths: minimum and maximum length of hypotheses.
+    allow_unk: allow UNK in the output.
+    initial_rows: number of rows per sentence at the first step.
+    n_best: number of hypotheses returned; ``n_found`` is the number found, which is greater where a search draws
+        more hypotheses than it returns.
+    max_rows: maximum number of rows per sentence in a batch.
+    scorer: computes the score by which hypotheses are ranked.
     """
 
-    formula: ClassVar[str | None] = None
-    """How an answer's value is made, where it is not as the ranking says."""
+    score_formula: ClassVar[str | None] = None
+    """How the score of a hypothesis is computed, if not by the scorer alone."""
 
     def __init__(
         self,
-        lengths: Lengths,
-        unknown: bool,
+        lengths: LengthLimits,
+        allow_unk: bool,
         *,
-        starts: int = 1,
+        initial_rows: int = 1,
         n_best: int = 1,
-        ranking: Ranking | None = None,
+        scorer: HypothesisScorer | None = None,
     ) -> None:
         self.lengths = lengths
-        self.never = [PAD, START] if unknown else [PAD, START, UNKNOWN]
-        self.starts = starts
-        self.n_best = self.answers = n_best
-        self.rows = max(starts, n_best)
-        self.ranking = ranking or Ranking()
+        self.suppressed_tokens = [PAD, BOS] if allow_unk else [PAD, BOS, UNK]
+        self.initial_rows = initial_rows
+        self.n_found = self.n_best = n_best
+        self.max_rows = max(initial_rows, n_best)
+        self.scorer = scorer or HypothesisScorer()
 
-    def choose(self, log_probs_BKV: Tensor, rows: Rows) -> Choice:
-        """What goes on, given the log-probabilities of all that may follow each row (−∞: it may not)."""
+    def select(self, log_probs_BKV: Tensor, beam: BeamState) -> Candidates:
+        """Select the continuations, given the log-probabilities of every row's next token (−∞: not allowed)."""
         raise NotImplementedError
 
-    def strategy(self, masks: Masks) -> Choose:
-        """``choose``, or what takes its place where these masks are asked for."""
-        if masks.requires:
-            raise OptionError(
-                f"search {type(self).__name__.lower()!r} can't see to it that required words are said: that takes "
-                "places kept for them in a beam; use search 'beam'"
+    def select_function(self, constraints: TokenConstraints) -> Select:
+        """``select``, or its replacement under these constraints."""
+        if constraints.requires:
+            names = {part: name for name, part in parts("search").items()}
+            raise ConfigError(
+                f"search {names.get(type(self), type(self).__name__)!r} does not support require (lexical "
+                "constraints): use search 'beam'"
             )
-        return self.choose
+        return self.select
 
     def __call__(
         self,
-        model: StepModel[Asked] | Finder,
-        batch: Asked,
+        model: StepModel[BatchT] | SearchEngine,
+        batch: BatchT,
         *,
-        weights: bool = True,
-        masks: Masks | None = None,
-        read: Read | None = None,
-        limits: Limits | None = None,
-        probe: Probe = silent,
-        history: list[Nodes] | None = None,
+        return_attention: bool = True,
+        constraints: TokenConstraints | None = None,
+        detokenize: Detokenize | None = None,
+        training_lengths: TrainingLengths | None = None,
+        probe: Probe = no_probe,
+        history: list[BackPointers] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The answers to every source of the batch.
+        """The hypotheses for every source of the batch.
 
-        weights: with those of attention, where there are any.
-        masks: what answers must begin with, hold and avoid.
-        read: how tokens become text, for a search that judges by text.
-        limits: how long outputs are in the training data: the maximum where no option sets one.
-        probe: sees the model's activations, their names with the number of the step.
-        history: where the candidates of every step are left, if wanted.
+        return_attention: return attention weights, if the model has attention.
+        constraints: what hypotheses must start with, contain and avoid.
+        detokenize: converts token ids to text, given the index of their sentence, for a search that compares texts.
+        training_lengths: lengths in the training data: they set the maximum length if no option does.
+        probe: called with the model's activations; their names end with the number of the step.
+        history: a list to which the candidates of every step are appended.
         """
-        masks = masks or Masks()
-        if isinstance(model, Finder):
-            return model.found(self, batch, weights=weights, masks=masks, limits=limits)
-        check_in_use(model)
+        constraints = constraints or TokenConstraints()
+        if isinstance(model, SearchEngine):
+            return model.search(
+                self,
+                batch,
+                return_attention=return_attention,
+                constraints=constraints,
+                training_lengths=training_lengths,
+            )
+        require_eval_mode(model)
         with torch.inference_mode():
-            walk = Walk(
+            loop = DecodingLoop(
                 model,
                 batch,
-                choose=self.strategy(masks),
-                starts=self.starts,
-                n_best=self.n_best,
-                ranking=self.ranking,
+                select=self.select_function(constraints),
+                initial_rows=self.initial_rows,
+                n_best=self.n_found,
+                scorer=self.scorer,
                 lengths=self.lengths,
-                limits=limits,
-                never=self.never,
-                masks=masks,
-                weights=weights,
+                training_lengths=training_lengths,
+                suppressed_tokens=self.suppressed_tokens,
+                constraints=constraints,
+                return_attention=return_attention,
                 probe=probe,
             )
-            mask_BS = walk.memory.mask  # of all sentences, as long as they are all there
-            trail = walk.run()
+            mask_BS = loop.memory.mask  # of all sentences: the loop removes those that are done
+            found = loop.run()
         if history is not None:
-            history += trail.steps
-        formula = self.formula or self.ranking.formula
-        if masks.repetition_penalty != 1:
-            formula += ", log_prob after the repetition penalty"
-        return trail.hypotheses(self.n_best, formula, mask_BS, on_source=model.attends_to == "source")
+            history += found.steps
+        score_formula = self.score_formula or self.scorer.score_formula
+        if constraints.repetition_penalty != 1:
+            score_formula += ", log_prob after the repetition penalty"
+        return found.hypotheses(self.n_found, score_formula, mask_BS, on_source=model.attends_to == "source")

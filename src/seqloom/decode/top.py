@@ -1,4 +1,4 @@
-"""The greatest few of many."""
+"""A fast top-k over a large last dimension."""
 
 import torch
 from torch import Tensor
@@ -6,13 +6,13 @@ from torch import Tensor
 CHUNK = 64
 
 
-def best(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The k greatest of the last dimension, or all if there are fewer, greatest first; and where they are.
+def chunked_topk(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """The k greatest values of the last dimension (all if there are fewer), in descending order, and their indices.
 
-    They are in the k chunks with the greatest maxima: so of a whole vocabulary only maxima are taken, which is much
-    faster than to rank it, and what is ranked is short.
+    They are in the k chunks with the greatest maxima. So the whole vocabulary is only reduced to chunk maxima, which
+    is much faster than ``topk``, and ``topk`` runs on k chunks.
     """
-    if k == 1:  # faster still, and of equals it takes the first, as greedy search does
+    if k == 1:  # faster, and ties go to the first, as in greedy search
         first = x.max(-1, keepdim=True)
         return first.values, first.indices
     V = x.shape[-1]
@@ -20,9 +20,9 @@ def best(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
         top = x.topk(min(k, V))
         return top.values, top.indices
     whole = V // CHUNK * CHUNK
-    number = x[..., :whole].view(*x.shape[:-1], -1, CHUNK).amax(-1).topk(k).indices
-    place = (number[..., None] * CHUNK + torch.arange(CHUNK, device=x.device)).flatten(-2)
-    rest = torch.arange(whole, V, device=x.device).expand(*place.shape[:-1], -1)
-    place = torch.cat((place, rest), -1)
-    top = x.gather(-1, place).topk(k)
-    return top.values, place.gather(-1, top.indices)
+    chunk = x[..., :whole].view(*x.shape[:-1], -1, CHUNK).amax(-1).topk(k).indices
+    index = (chunk[..., None] * CHUNK + torch.arange(CHUNK, device=x.device)).flatten(-2)
+    rest = torch.arange(whole, V, device=x.device).expand(*index.shape[:-1], -1)
+    index = torch.cat((index, rest), -1)
+    top = x.gather(-1, index).topk(k)
+    return top.values, index.gather(-1, top.indices)

@@ -1,17 +1,17 @@
-"""What exported models have in common: packages that not everyone has installed, and a file of limits."""
+"""What all exports share: imports of optional packages, and the file with the length limits."""
 
 from importlib import import_module
 from types import ModuleType
 
-from seqloom.errors import OptionError
+from seqloom.errors import ConfigError
 
 LIMITS = "limits.json"
-"""Beside a model: how many tokens a source and an answer can have; null: any number."""
+"""File of an export with the maximum lengths of source and target in tokens; null: unlimited."""
 
 
-def needed(*names: str) -> ModuleType:
-    """The last of some packages, all of which must be there."""
+def import_required(*names: str) -> ModuleType:
+    """Import optional packages and return the last one; raise ``ConfigError`` if one is not installed."""
     try:
         return [import_module(name) for name in names][-1]
     except ImportError as error:
-        raise OptionError(f"this engine needs the package {error.name}: pip install 'seqloom[export]'") from None
+        raise ConfigError(f"this engine needs the package {error.name}: pip install 'seqloom[export]'") from None

@@ -1,9 +1,9 @@
-"""Models as ONNX: ``encoder.onnx`` makes all that is fixed for a source, ``step.onnx`` one step of any beams.
+"""Models as ONNX: ``encoder.onnx`` encodes a source, and ``decoder_step.onnx`` computes one decoding step.
 
-Neither knows how long a sequence may be: that is in ``limits.json``.
+The maximum sequence lengths are in ``limits.json``.
 
-They are the two halves of the protocol that search is written against, so every search, every constraint and every
-ensemble works with them, and gives the same answers. What a step gives are log-probabilities.
+The two files correspond to the methods that a search calls on a model (``encode`` and ``initial_state``, and
+``next_log_probs``), so all searches, constraints and ensembles work with them and give the same results.
 """
 
 import json
@@ -19,105 +19,106 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seqloom.batch import START, Batch, Padded, shift
-from seqloom.errors import OptionError, SizeError
-from seqloom.export.common import LIMITS, needed
+from seqloom.batch import BOS, Batch, Padded, shift
+from seqloom.errors import ConfigError, ShapeError
+from seqloom.export.common import LIMITS, import_required
 from seqloom.models.base import Autoregressive
 from seqloom.models.encoder_decoder import EncoderDecoder
 from seqloom.nn.memory import DecoderState, Memory, NextStep
 from seqloom.nn.outputs.tokens import TokenOutput
-from seqloom.nn.probe import Probe, silent
+from seqloom.nn.probe import Probe, no_probe
 
 OPSET = 18
-MEMORY, STATE, NEXT = "memory.", "state.", "next."
-"""What the names of a memory's tensors, of a state and of a next state begin with: both may hold ``0.keys``."""
+ENCODER, DECODER_STEP = "encoder.onnx", "decoder_step.onnx"
+MEMORY, INITIAL, STATE, NEXT = "memory.", "initial_state.", "state.", "next_state."
+"""Prefixes of the names of tensors of a memory and of states, both of which may contain a ``0.keys``."""
+MEMORY_NAMES = {"values": "encoder_states", "mask": "mask"}
+"""Tensors of a memory that have their own names, without the prefix."""
 UNREAD = ("source", "final.")
-"""What of a memory no step reads."""
+"""Tensors of a memory that no decoding step reads."""
 
 
-# -- writing
+# -- export
 
 
 def export(model: Autoregressive, folder: Path) -> None:
-    """Write a model's two halves into a folder."""
-    needed("onnx", "onnxscript")
+    """Write the encoder and the decoding step of a model into a folder."""
+    import_required("onnx", "onnxscript")
     if not isinstance(model, EncoderDecoder) or not isinstance(model.output, TokenOutput):
-        raise OptionError("only an encoder–decoder that writes tokens can be exported to ONNX")
-    model = deepcopy(model).eval().cpu()  # the caller's stays where it is
-    # Sizes that vary are all different here, lest one be taken for another; and something is padded.
-    batch = Batch.of(sources=[[4] * 5, [5] * 3, [6] * 2])
+        raise ConfigError("only encoder–decoders that generate tokens can be exported to ONNX")
+    model = deepcopy(model).eval().cpu()  # leaves the caller's model unchanged
+    # All dynamic sizes differ, so that the exporter can't mistake one for another, and the batch has padding.
+    batch = Batch.from_lists(sources=[[4] * 5, [5] * 3, [6] * 2])
     source, mask = batch["source"]
     with torch.no_grad():
         encoder = _Encoder(model)
         encoded = encoder.named(source, mask)
-        _write(encoder, {"source": source, "mask": mask}, list(encoded), folder / "encoder.onnx")
+        _write(encoder, {"source": source, "mask": mask}, list(encoded), folder / ENCODER)
 
         beams = torch.arange(3).repeat_interleave(4)
-        state = DecoderState(_unprefixed(encoded, STATE)).select(beams)
-        memory = Memory(_unprefixed(encoded, MEMORY) | {"mask": mask})
-        for _ in range(2):  # a past that grows must not be empty, lest it be left out
+        state = DecoderState(_unprefixed(encoded, INITIAL)).select(beams)
+        memory = Memory(_memory_tensors(encoded) | {"mask": mask})
+        for _ in range(2):  # a growing cache must not be empty, or the exporter drops it
             state = model.step(beams, state, memory).state
-        step = _OneStep(model, list(state), list(memory))
-        given = {"last": beams, **_prefixed(state, STATE), **_prefixed(memory, MEMORY)}
-        _write(step, given, list(step.named(*given.values())), folder / "step.onnx")
+        step = _DecoderStep(model, list(state), list(memory))
+        given = {"prev_token": beams, **_prefixed(state, STATE), **_memory_names(memory)}
+        _write(step, given, list(step.named(*given.values())), folder / DECODER_STEP)
     limits = {
-        "longest_source": model.longest_source,
-        "longest_answer": model.max_length,
+        "max_source_length": model.max_source_length,
+        "max_target_length": model.max_length,
         "attends_to": model.attends_to,
     }
     (folder / LIMITS).write_text(json.dumps(limits) + "\n", encoding="utf-8")
 
 
-def quantise(folder: Path, into: Path) -> None:
-    """The halves in a folder with weights of 8 bits; what they are multiplied with is rounded to 8 bits, too."""
-    onnx: Any = needed("onnx")
-    runtime: Any = needed("onnxruntime")
-    quantization: Any = needed("onnxruntime.quantization")
+def quantize(folder: Path, into: Path) -> None:
+    """Dynamic int8 quantization of the exported files in ``folder``: int8 weights and int8 activations."""
+    onnx: Any = import_required("onnx")
+    runtime: Any = import_required("onnxruntime")
+    quantization: Any = import_required("onnxruntime.quantization")
     shutil.copy(folder / LIMITS, into)
-    for half in ("encoder.onnx", "step.onnx"):
-        # First what is computed from weights alone is computed, so that all weights are seen to be weights.
+    for file in (ENCODER, DECODER_STEP):
+        # Constant folding first, so that the quantizer recognizes all weights.
         options = runtime.SessionOptions()
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        options.optimized_model_filepath = str(into / half)
-        runtime.InferenceSession(str(folder / half), options)
-        model = onnx.load(str(into / half))
-        model.graph.ClearField("value_info")  # some of the sizes noted there are those of transposed weights
-        _part_embeddings(model.graph)
-        sizes = {weight.name: list(weight.dims) for weight in model.graph.initializer}
-        # What has a single column (the v of additive attention) is left: to round what it is multiplied with, the
-        # largest tensor of all, takes longer than the product.
-        narrow = [node.name for node in model.graph.node if any(sizes.get(i, [2])[-1:] == [1] for i in node.input)]
-        with _without_remarks("pre-processing"):  # it is done here
+        options.optimized_model_filepath = str(into / file)
+        runtime.InferenceSession(str(folder / file), options)
+        model = onnx.load(str(into / file))
+        model.graph.ClearField("value_info")  # some shapes in it are those of transposed weights
+        _copy_embeddings(model.graph)
+        shapes = {weight.name: list(weight.dims) for weight in model.graph.initializer}
+        # Weights with a single column (v of additive attention) stay in float32: quantizing the activations, the
+        # largest tensor of the model, takes longer than the matrix multiplication.
+        narrow = [node.name for node in model.graph.node if any(shapes.get(i, [2])[-1:] == [1] for i in node.input)]
+        with _without_log_messages("pre-processing"):  # it recommends the constant folding done above
             quantization.quantize_dynamic(
                 model,
-                str(into / half),
+                str(into / file),
                 weight_type=quantization.QuantType.QInt8,
                 per_channel=True,
-                op_types_to_quantize=[
-                    "MatMul",
-                    "Gemm",
-                ],  # not LSTM: its weights may hold what holds a state in padding
+                # not LSTM: its weights may contain the large values that keep a state unchanged at padding
+                op_types_to_quantize=["MatMul", "Gemm"],
                 nodes_to_exclude=narrow,
             )
 
 
 @contextmanager
-def _without_remarks(on: str) -> Iterator[None]:
-    """Nothing is logged meanwhile that speaks of this."""
+def _without_log_messages(text: str) -> Iterator[None]:
+    """Suppress log messages that contain ``text``."""
 
-    def other(record: logging.LogRecord) -> bool:
-        return on not in record.getMessage()
+    def keep(record: logging.LogRecord) -> bool:
+        return text not in record.getMessage()
 
     root = logging.getLogger()
-    root.addFilter(other)
+    root.addFilter(keep)
     try:
         yield
     finally:
-        root.removeFilter(other)
+        root.removeFilter(keep)
 
 
-def _part_embeddings(graph: Any) -> None:
-    """Give every look-up a table of its own: one that is also multiplied with will be turned and rounded for that."""
+def _copy_embeddings(graph: Any) -> None:
+    """Copy the table of every embedding lookup: a tied output layer's copy is transposed and quantized."""
     tables = {weight.name: weight for weight in graph.initializer}
     for node in graph.node:
         if node.op_type == "Gather" and node.input[0] in tables:
@@ -128,7 +129,7 @@ def _part_embeddings(graph: Any) -> None:
 
 
 class _Encoder(nn.Module):
-    """From a source and its mask to a memory, but for that mask, and a first state."""
+    """From a source and its mask to the memory (without the mask) and the initial decoder state."""
 
     def __init__(self, model: Autoregressive) -> None:
         super().__init__()
@@ -138,47 +139,58 @@ class _Encoder(nn.Module):
         return tuple(self.named(source, mask).values())
 
     def named(self, source: Tensor, mask: Tensor) -> dict[str, Tensor]:
-        """What is given, with its names."""
+        """The outputs by name."""
         memory = self.model.encode(Batch.unchecked({"source": Padded(source, mask)}))
         read = {name: tensor for name, tensor in memory.items() if name != "mask" and not name.startswith(UNREAD)}
-        return _prefixed(read, MEMORY) | _prefixed(self.model.initial_state(memory), STATE)
+        return _memory_names(read) | _prefixed(self.model.initial_state(memory), INITIAL)
 
 
-class _OneStep(nn.Module):
-    """From the last tokens, a state and a memory to log-probabilities, weights of attention and the next state."""
+class _DecoderStep(nn.Module):
+    """From the previous tokens, a state and a memory to log-probabilities, attention weights and the next state."""
 
     def __init__(self, model: Autoregressive, state: list[str], memory: list[str]) -> None:
         super().__init__()
         self.model, self.state, self.memory = model, state, memory
 
-    def forward(self, last: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
-        return tuple(self.named(last, *given).values())
+    def forward(self, prev_token: Tensor, *given: Tensor) -> tuple[Tensor, ...]:
+        return tuple(self.named(prev_token, *given).values())
 
-    def named(self, last: Tensor, *given: Tensor) -> dict[str, Tensor]:
-        """What is given, with its names."""
+    def named(self, prev_token: Tensor, *given: Tensor) -> dict[str, Tensor]:
+        """The outputs by name."""
         state = DecoderState(zip(self.state, given, strict=False))
         memory = Memory(zip(self.memory, given[len(self.state) :], strict=True))
-        step = self.model.next_log_probs(last, state, memory)
-        weights = {} if step.attention is None else {"weights": step.attention}
-        return {"log_probs": step.log_probs} | weights | _prefixed(step.state, NEXT)
+        step = self.model.next_log_probs(prev_token, state, memory)
+        attention = {} if step.attention is None else {"attention": step.attention}
+        return {"log_probs": step.log_probs} | attention | _prefixed(step.state, NEXT)
 
 
 def _prefixed(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {prefix + name: tensor for name, tensor in tensors.items()}
 
 
-def _unprefixed(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Those whose names have the prefix, without it."""
+def _unprefixed(tensors: Memory | Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names have the prefix, with the prefix removed."""
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
+def _memory_names(memory: Memory | Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a memory under their names in ONNX."""
+    return {MEMORY_NAMES.get(name, MEMORY + name): tensor for name, tensor in memory.items()}
+
+
+def _memory_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of a memory under their own names, the inverse of ``_memory_names``."""
+    named = {name: tensors[onnx] for name, onnx in MEMORY_NAMES.items() if onnx in tensors}
+    return named | _unprefixed(tensors, MEMORY)
+
+
 def _write(module: nn.Module, given: Mapping[str, Tensor], results: list[str], file: Path) -> None:
-    """One half; its sizes vary as far as the model lets them."""
+    """Export a module with its sizes as dynamic as possible."""
     sizes = tuple(dict.fromkeys(range(tensor.dim()), torch.export.Dim.AUTO) for tensor in given.values())
     for name in ("torch.onnx", "torch.export", "onnxscript", "onnx_ir"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they warn of is inside the exporter
+        warnings.simplefilter("ignore")  # about the exporter's own code
         program = torch.onnx.export(
             module,
             tuple(given.values()),
@@ -193,81 +205,85 @@ def _write(module: nn.Module, given: Mapping[str, Tensor], results: list[str], f
     program.save(str(file))
 
 
-# -- running
+# -- inference
 
 
 class OnnxModel:
-    """An exported model: whatever searches or scores a model can work on it."""
+    """An exported model in ONNX Runtime, with the methods that search and scoring need."""
 
     training = False
     device = torch.device("cpu")
 
     def __init__(self, folder: Path) -> None:
-        runtime: Any = needed("onnxruntime")
+        runtime: Any = import_required("onnxruntime")
         options = runtime.SessionOptions()
         options.intra_op_num_threads = torch.get_num_threads()
-        # Threads that wait for work do so asleep: those of two sessions and of PyTorch would take each other's cores.
+        # No busy-waiting: idle threads of the two sessions would take CPU time from each other and from PyTorch.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        self.encoder, self.stepper = (
-            _Half(runtime.InferenceSession(str(folder / name), options)) for name in ("encoder.onnx", "step.onnx")
+        self.encoder, self.decoder_step = (
+            _Session(runtime.InferenceSession(str(folder / file), options)) for file in (ENCODER, DECODER_STEP)
         )
         limits = json.loads((folder / LIMITS).read_text(encoding="utf-8"))
-        self.longest_source: int | None = limits["longest_source"]
-        self.max_length: int | None = limits["longest_answer"]
+        self.max_source_length: int | None = limits["max_source_length"]
+        self.max_length: int | None = limits["max_target_length"]
         self.attends_to: Literal["source", "past"] | None = limits["attends_to"]
 
     def eval(self) -> "OnnxModel":
-        """It is always in use, never in training."""
+        """Nothing to do: an exported model is always in evaluation mode."""
         return self
 
-    def encode(self, batch: Batch, *, probe: Probe = silent) -> Memory:
-        """Everything that is fixed once the batch's sources are known; the first state is kept with it."""
+    def encode(self, batch: Batch, *, probe: Probe = no_probe) -> Memory:
+        """The memory of a batch; it also contains the initial state."""
         check_no_probe(probe)
         source, mask = batch["source"]
-        _check_length("source", source.shape[1], self.longest_source)
-        made = self.encoder({"source": source, "mask": mask})
-        first = {name: tensor for name, tensor in made.items() if name.startswith(STATE)}
-        return Memory({**_unprefixed(made, MEMORY), "mask": mask, **first})
+        _check_length("source", source.shape[1], self.max_source_length)
+        outputs = self.encoder({"source": source, "mask": mask})
+        initial = {name: tensor for name, tensor in outputs.items() if name.startswith(INITIAL)}
+        return Memory({**_memory_tensors(outputs), "mask": mask, **initial})
 
     def initial_state(self, memory: Memory) -> DecoderState:
-        """The state before the first step."""
-        return DecoderState(_unprefixed(memory, STATE))
+        """The initial decoder state."""
+        return DecoderState(_unprefixed(memory, INITIAL))
 
-    def next_log_probs(self, last: Tensor, state: DecoderState, memory: Memory, *, probe: Probe = silent) -> NextStep:
-        """One step."""
-        made = self.stepper({"last": last, **_prefixed(state, STATE), **_prefixed(memory, MEMORY)})
-        return NextStep(made["log_probs"], made.get("weights"), DecoderState(_unprefixed(made, NEXT)))
+    def next_log_probs(
+        self, prev_token: Tensor, state: DecoderState, memory: Memory, *, probe: Probe = no_probe
+    ) -> NextStep:
+        """One decoding step."""
+        outputs = self.decoder_step({"prev_token": prev_token, **_prefixed(state, STATE), **_memory_names(memory)})
+        return NextStep(outputs["log_probs"], outputs.get("attention"), DecoderState(_unprefixed(outputs, NEXT)))
 
     def log_probs(self, target: Padded, memory: Memory) -> Iterator[Tensor]:
-        """All steps of a known target, one after the other."""
-        _check_length("target", target.values.shape[1] - 1, self.max_length)  # START is fed, too
+        """All steps of a given target, one at a time."""
+        _check_length("target", target.values.shape[1] - 1, self.max_length)  # BOS is also fed to the decoder
         state = self.initial_state(memory)
-        for last in shift(torch.full((memory.rows,), START), target).unbind(1):
-            step = self.next_log_probs(last, state, memory)
+        for prev_token in shift(torch.full((memory.rows,), BOS), target).unbind(1):
+            step = self.next_log_probs(prev_token, state, memory)
             state = step.state
             yield step.log_probs[:, None]
 
 
 def check_no_probe(probe: Probe) -> None:
-    """Refuse a probe: an engine shows nothing of what it computes."""
-    if probe is not silent:
-        raise OptionError("an exported model shows none of its activations: use PyTorch to look inside")
+    """Raise if a probe is given: the activations of an exported model are not accessible."""
+    if probe is not no_probe:
+        raise ConfigError("exported models don't support probes: use PyTorch to inspect activations")
 
 
-def _check_length(what: str, length: int, longest: int | None) -> None:
-    """Refuse what is longer than the positions that the model has learned."""
-    if longest is not None and length > longest:
-        raise SizeError(f"a {what} of {length} tokens is too long: this model knows positions for {longest}")
+def _check_length(side: str, length: int, max_length: int | None) -> None:
+    """Raise if a sequence is longer than the model's learned positions."""
+    if max_length is not None and length > max_length:
+        raise ShapeError(
+            f"a {side} of {length} tokens is too long: the model has learned positions for {max_length} tokens"
+        )
 
 
-class _Half:
-    """A session of the runtime, from tensors by name to tensors by name."""
+class _Session:
+    """A session of ONNX Runtime with tensors by name as inputs and outputs."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
-        self.asks = [one.name for one in session.get_inputs()]
-        self.gives = [one.name for one in session.get_outputs()]
+        self.inputs = [node.name for node in session.get_inputs()]
+        self.outputs = [node.name for node in session.get_outputs()]
 
     def __call__(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        made = self.session.run(None, {name: given[name].numpy() for name in self.asks})
-        return {name: torch.from_numpy(array) for name, array in zip(self.gives, made, strict=True)}
+        arrays = self.session.run(None, {name: given[name].numpy() for name in self.inputs})
+        return {name: torch.from_numpy(array) for name, array in zip(self.outputs, arrays, strict=True)}

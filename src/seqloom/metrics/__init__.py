@@ -1,7 +1,7 @@
-"""Metrics: each score with the signature that reproduces it, and the reports that are made of them."""
+"""Metrics, each with a signature that makes its value reproducible, and reports and comparisons built on them."""
 
-from seqloom.metrics.base import Answers, Metric
+from seqloom.metrics.base import EvaluationData, Metric
 from seqloom.metrics.comparison import Comparison, compare
 from seqloom.metrics.report import Report, evaluate
 
-__all__ = ["Answers", "Comparison", "Metric", "Report", "compare", "evaluate"]
+__all__ = ["Comparison", "EvaluationData", "Metric", "Report", "compare", "evaluate"]

@@ -1,8 +1,8 @@
-"""``Answers``, which is all that a metric looks at, and ``Metric``, which judges them.
+"""``EvaluationData``, the only input of a metric, and ``Metric``, the base class of all metrics.
 
-A metric is a function of sums: each example gives a row of statistics, and the rows' sum gives the value. Whatever
-asks for the value of some other choice of examples (a bucket, a bootstrap resample, a permutation of two systems)
-adds up other rows and never judges an answer again.
+A metric is a function of sums: each example contributes one row of statistics, and the value is computed from the sum
+of the rows. The value on any other selection of examples (a bucket, a bootstrap resample, a permutation of two
+systems) is computed from sums of the same rows, so every prediction is processed only once.
 """
 
 from abc import ABC, abstractmethod
@@ -14,23 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from seqloom import __version__
-from seqloom.errors import InputError, SizeError
+from seqloom.errors import InputError, ShapeError
 from seqloom.registry import options
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
-    """What a model answered to every example, and what the right answers are.
+class EvaluationData:
+    """The predictions of a model with their references: one entry per example in every field.
 
-    - ``hypotheses``: the answers; None where only the model's probabilities were asked for
-    - ``references``: one or more right answers for each
-    - ``sources``: the questions; ``source_lengths``: their lengths in tokens
-    - ``log_probs``: the log-probability of the first reference, teacher-forced and summed over its tokens
-    - ``tokens``: how many tokens that is, END included
-    - ``correct``: how many of them had the highest probability
-    - ``truncated``: which outputs ended before the model would have ended them
+    - ``hypotheses``: the predictions; None if only the model's probabilities are known
+    - ``references``: one or more references per example
+    - ``sources``: the sources; ``source_lengths``: their lengths in tokens
+    - ``log_probs``: the log-probability of the first reference under teacher forcing, summed over its tokens
+    - ``tokens``: number of tokens of the first reference, EOS included
+    - ``correct``: how many of these tokens the model ranked first
+    - ``truncated``: whether the output was cut off before the model generated EOS
     """
 
     hypotheses: Sequence[str] | None
@@ -45,51 +45,51 @@ class Answers:
     def __post_init__(self) -> None:
         if len(self.references) == 0:
             raise InputError("there is nothing to evaluate: give at least one example")
-        for what, column in vars(self).items():
+        for field, column in vars(self).items():
             if column is not None and len(column) != len(self.references):
-                raise SizeError(f"{len(column)} {what} for {len(self.references)} references: one for each")
+                raise ShapeError(
+                    f"{len(column)} {field} for {len(self.references)} references: give one entry per example"
+                )
         for row, references in enumerate(self.references):
             if isinstance(references, str):
-                raise InputError(
-                    f"references of example {row}: a list of texts is wanted, not the text {references!r}"
-                )
+                raise InputError(f"references of example {row} are the string {references!r}: give a list of strings")
             if len(references) == 0:
-                raise InputError(f"example {row} has no reference: give it one, or leave it out")
+                raise InputError(f"example {row} has no reference: add one, or remove the example")
 
     def __len__(self) -> int:
         return len(self.references)
 
     @property
     def truncated_count(self) -> int:
-        """How many outputs are truncated."""
+        """Number of truncated outputs."""
         return 0 if self.truncated is None else int(self.truncated.sum())
 
     def pairs(self, metric: str) -> Iterator[tuple[str, Sequence[str]]]:
-        """Every answer with its references, for the metric of that name."""
+        """Every hypothesis with its references; ``metric`` is the name for the error if there are no hypotheses."""
         if self.hypotheses is None:
             raise InputError(
-                f"{metric} judges answers, and there are none: predict them, or choose loss or perplexity"
+                f"{metric} needs hypotheses, and there are none: generate them, or use loss or perplexity"
             )
         return zip(self.hypotheses, self.references, strict=True)
 
     def token_counts(self, which: Literal["log_probs", "correct"], metric: str) -> Floats:
-        """Two columns, for the metric of that name: what teacher forcing gave for each example, and its tokens."""
-        given = self.log_probs if which == "log_probs" else self.correct
-        if given is None or self.tokens is None:
-            raise InputError(f"{metric} needs {which} and tokens of every example, which only a model can give")
-        return np.stack([given, self.tokens], axis=1).astype(np.float64)
+        """Two columns per example: ``which``, and the number of tokens; ``metric`` is the name for errors."""
+        column = self.log_probs if which == "log_probs" else self.correct
+        if column is None or self.tokens is None:
+            raise InputError(f"{metric} needs {which} and tokens of every example, which only a model can compute")
+        return np.stack([column, self.tokens], axis=1).astype(np.float64)
 
     @property
     def reference_count(self) -> str:
-        """How many references every example has, or "var", in sacreBLEU's word."""
+        """Number of references per example, or "var" if it varies, as in sacreBLEU's signatures."""
         counts = {len(references) for references in self.references}
         return str(counts.pop()) if len(counts) == 1 else "var"
 
 
 class Metric(ABC):
-    """One way to judge answers. Every option of a metric is kept as an attribute of the same name.
+    """Base class of the metrics. Every option of a metric is an attribute of the same name.
 
-    ``needs`` says what has to be there: answers as "text", or what a "model" gives by teacher forcing.
+    ``needs`` is the required input: "text" (hypotheses) or "model" (log-probabilities under teacher forcing).
     """
 
     name: ClassVar[str]
@@ -98,33 +98,33 @@ class Metric(ABC):
     digits: ClassVar[int] = 2
 
     @abstractmethod
-    def statistics(self, answers: Answers) -> Floats:
-        """A row of numbers for every example, N × k, whose sums over examples are all that ``value`` needs."""
+    def statistics(self, data: EvaluationData) -> Floats:
+        """One row of numbers per example, N × k; ``value`` needs only their sums over examples."""
 
     @abstractmethod
     def value(self, totals: Floats) -> Floats:
         """From sums of statistics, … × k, to values, …"""
 
-    def score(self, answers: Answers) -> float:
-        """The value on all the answers."""
-        return float(self.value(self.statistics(answers).sum(0)))
+    def score(self, data: EvaluationData) -> float:
+        """The value on all examples."""
+        return float(self.value(self.statistics(data).sum(0)))
 
-    def signature(self, answers: Answers) -> str:
-        """All that it takes to get the same value again, written as sacreBLEU does."""
+    def signature(self, data: EvaluationData) -> str:
+        """Everything needed to reproduce the value, in the format of sacreBLEU."""
         given = {option: getattr(self, option) for option in options(type(self))}
-        facts = {"nrefs": answers.reference_count, **given, "version": f"seqloom-{__version__}"}
-        written = {fact: ("no", "yes")[v] if isinstance(v, bool) else v for fact, v in facts.items()}
-        return "|".join([self.name, *(f"{fact}:{value}" for fact, value in written.items())])
+        fields = {"nrefs": data.reference_count, **given, "version": f"seqloom-{__version__}"}
+        shown = {field: ("no", "yes")[v] if isinstance(v, bool) else v for field, v in fields.items()}
+        return "|".join([self.name, *(f"{field}:{value}" for field, value in shown.items())])
 
     @property
     def label(self) -> str:
-        """The name, with the options that are not at their defaults: "bleu lowercase=True"."""
+        """The name followed by all options that differ from their defaults: "bleu lowercase=True"."""
         known = options(type(self))
         given = {option: getattr(self, option) for option in known}
         return " ".join([self.name, *(f"{o}={v}" for o, v in given.items() if v != known[o].default)])
 
 
 def rate(totals: Floats) -> Floats:
-    """Percent of two columns: 100 · first / second. Of nothing at all it is 0, of something in nothing 100."""
+    """Percentage of two columns: 100 · first / second. 0 / 0 counts as 0, and x / 0 with x > 0 as 100."""
     part, whole = totals[..., 0], totals[..., 1]
     return 100 * np.where(whole > 0, part / np.where(whole > 0, whole, 1), part > 0)

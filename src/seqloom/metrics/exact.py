@@ -1,51 +1,51 @@
-"""Right or wrong as a whole: exact match, and what is left of it to 100, the word error rate of pronunciation."""
+"""Exact match of whole sequences, and the sequence error rate, 100 minus exact match."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from seqloom.metrics.base import Answers, Floats, Metric, rate
-from seqloom.metrics.symbols import symbols
+from seqloom.metrics.base import EvaluationData, Floats, Metric, rate
+from seqloom.metrics.error_rates import symbols
 from seqloom.registry import register
 
 
-@register("metric", "exact")
+@register("metric", "exact_match")
 class ExactMatch(Metric):
-    """Exact match: the percentage of answers that equal one of their references.
+    """Exact match: percentage of predictions that equal one of their references.
 
-    Spaces only separate: two in a row, or some at the ends, make no difference.
+    Runs of spaces count as one space, and leading and trailing spaces are ignored.
 
-    lowercase: whether letters' case makes no difference.
+    lowercase: ignore case.
     """
 
-    name = "exact"
+    name = "exact_match"
     higher_is_better = True
 
     def __init__(self, *, lowercase: bool = False) -> None:
         self.lowercase = lowercase
 
-    def statistics(self, answers: Answers) -> Floats:
-        rows = [[self._is_right(answer, references), True] for answer, references in answers.pairs(self.name)]
+    def statistics(self, data: EvaluationData) -> Floats:
+        rows = [[self._is_match(hypothesis, references), True] for hypothesis, references in data.pairs(self.name)]
         return np.array(rows, dtype=np.float64)
 
     def value(self, totals: Floats) -> Floats:
         return rate(totals)
 
-    def _is_right(self, answer: str, references: Sequence[str]) -> bool:
-        return symbols(answer, self.lowercase) in [symbols(reference, self.lowercase) for reference in references]
+    def _is_match(self, hypothesis: str, references: Sequence[str]) -> bool:
+        return symbols(hypothesis, self.lowercase) in [symbols(reference, self.lowercase) for reference in references]
 
 
-@register("metric", "wer")
-class WordErrorRate(ExactMatch):
-    """Word error rate as for pronunciation: the percentage of words, which are whole answers, that are wrong.
+@register("metric", "sequence_error_rate")
+class SequenceErrorRate(ExactMatch):
+    """Sequence error rate: percentage of predictions that equal none of their references (100 − exact match).
 
-    WER = 100 − exact match. It is right to give any of a word's pronunciations. (Speech recognition's rate of edited
-    words in a sentence is ``ser``, whose symbols are the words there.)
+    Grapheme-to-phoneme papers call this the word error rate, as each of their sequences is a word; speech
+    recognition calls it the sentence error rate.
 
-    lowercase: whether letters' case makes no difference.
+    lowercase: ignore case.
     """
 
-    name = "wer"
+    name = "sequence_error_rate"
     higher_is_better = False
 
     def value(self, totals: Floats) -> Floats:

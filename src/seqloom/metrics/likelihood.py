@@ -1,28 +1,28 @@
-"""What the model itself thinks of the references: loss, perplexity and token accuracy, all by teacher forcing.
+"""Loss, perplexity and token accuracy of the references under the model, with teacher forcing.
 
-They count tokens as the model's tokenizer cuts them, so models compare by them only under the same tokenizer. Of
-several references the first one counts.
+They count tokens of the model's tokenizer, so only models with the same tokenizer can be compared by them. If an
+example has several references, the first one counts.
 """
 
 import numpy as np
 
 from seqloom import __version__
-from seqloom.metrics.base import Answers, Floats, Metric, rate
+from seqloom.metrics.base import EvaluationData, Floats, Metric, rate
 from seqloom.registry import register
 
 
 class TokenMetric(Metric):
-    """A metric of the first reference's tokens, END included."""
+    """Base class of metrics of the first reference's tokens, EOS included."""
 
     needs = "model"
 
-    def signature(self, answers: Answers) -> str:
+    def signature(self, data: EvaluationData) -> str:
         return f"{self.name}|reference:first|per:token|end:yes|version:seqloom-{__version__}"
 
 
 @register("metric", "loss")
 class Loss(TokenMetric):
-    """Loss: the negative log-probability of the reference in nats per token, with no label smoothing.
+    """Loss: the negative log-likelihood of the references in nats per token, without label smoothing.
 
     loss = −Σ log p(yₜ | y₁…yₜ₋₁, x) / number of tokens
     """
@@ -31,8 +31,8 @@ class Loss(TokenMetric):
     higher_is_better = False
     digits = 4
 
-    def statistics(self, answers: Answers) -> Floats:
-        return answers.token_counts("log_probs", self.name) * (-1, 1)
+    def statistics(self, data: EvaluationData) -> Floats:
+        return data.token_counts("log_probs", self.name) * (-1, 1)
 
     def value(self, totals: Floats) -> Floats:
         return np.asarray(totals[..., 0] / totals[..., 1])
@@ -40,7 +40,7 @@ class Loss(TokenMetric):
 
 @register("metric", "perplexity")
 class Perplexity(Loss):
-    """Perplexity: between how many tokens, were they equally likely, the model is in doubt at each step.
+    """Perplexity of the references under the model, per token: the exponential of the loss.
 
     perplexity = exp(loss)
     """
@@ -49,19 +49,19 @@ class Perplexity(Loss):
     digits = 2
 
     def value(self, totals: Floats) -> Floats:
-        with np.errstate(over="ignore"):  # beyond all floats it is infinite
+        with np.errstate(over="ignore"):  # too large for a float: infinite
             return np.exp(super().value(totals))
 
 
 @register("metric", "token_accuracy")
 class TokenAccuracy(TokenMetric):
-    """Token accuracy: the percentage of the reference's tokens that the model held most probable there."""
+    """Token accuracy: percentage of reference tokens that the model ranks first under teacher forcing."""
 
     name = "token_accuracy"
     higher_is_better = True
 
-    def statistics(self, answers: Answers) -> Floats:
-        return answers.token_counts("correct", self.name)
+    def statistics(self, data: EvaluationData) -> Floats:
+        return data.token_counts("correct", self.name)
 
     def value(self, totals: Floats) -> Floats:
         return rate(totals)

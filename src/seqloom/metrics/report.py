@@ -1,4 +1,4 @@
-"""``evaluate``: every metric with its confidence interval and signature, and by the length of the source."""
+"""``evaluate``: every metric with its confidence interval and signature, in total and by source length."""
 
 import math
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from seqloom.errors import OptionError, unknown
-from seqloom.metrics.base import Answers, Metric
+from seqloom.errors import ConfigError, unknown
+from seqloom.metrics.base import EvaluationData, Metric
 from seqloom.metrics.buckets import bucket_of, check_bounds, choose_bounds
 from seqloom.metrics.resampling import bootstrap_totals
 
 
 @dataclass(frozen=True)
 class Result:
-    """One metric's value, its bootstrap confidence interval if there is one, and its signature."""
+    """The value of one metric, its bootstrap confidence interval (None without bootstrap) and its signature."""
 
     metric: Metric
     value: float
@@ -28,7 +28,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Bucket:
-    """The examples whose sources have ``low`` to ``high`` tokens (None: any more), with a value for every metric."""
+    """The examples with ``low`` to ``high`` source tokens (None: no upper bound), with the value of every metric."""
 
     low: int
     high: int | None
@@ -37,7 +37,7 @@ class Bucket:
 
     @property
     def label(self) -> str:
-        """The lengths, as "1–5", "6" or "21+"."""
+        """The lengths: "1–5", "6" or "21+"."""
         if self.high is None:
             return f"{self.low}+"
         return f"{self.low}" if self.low == self.high else f"{self.low}–{self.high}"
@@ -45,9 +45,9 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Report:
-    """What an evaluation found: to print with rich, to keep as JSON, to ask: ``report["bleu"].value``.
+    """The result of an evaluation: ``report["bleu"].value``; print it with rich, or convert it with ``to_json``.
 
-    truncated: how many outputs ended before the model ended them.
+    truncated: number of outputs that were cut off before the model generated EOS.
     """
 
     examples: int
@@ -59,15 +59,15 @@ class Report:
     seed: int
 
     def __getitem__(self, name: str) -> Result:
-        """The result of a metric by its label, or by its name alone."""
+        """The result of a metric, by label or by name."""
         by_name = {result.metric.name: result for result in reversed(self.results)}
-        found = by_name | {result.metric.label: result for result in self.results}
-        if name not in found:
-            raise unknown("metric of this report:", name, found)
-        return found[name]
+        results = by_name | {result.metric.label: result for result in self.results}
+        if name not in results:
+            raise unknown("metric of this report:", name, results)
+        return results[name]
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as what ``json.dumps`` takes; what is no number there (infinite, of no examples) is None."""
+        """Everything as data for ``json.dumps``; infinite values, and values of empty buckets, are None."""
         labels = [result.metric.label for result in self.results]
         return {
             "examples": self.examples,
@@ -76,7 +76,7 @@ class Report:
             "metrics": {
                 result.metric.label: {
                     "value": finite(result.value),
-                    "interval": [finite(end) for end in result.interval] if result.interval else None,
+                    "interval": [finite(bound) for bound in result.interval] if result.interval else None,
                     "higher_is_better": result.metric.higher_is_better,
                     "signature": result.signature,
                 }
@@ -90,11 +90,14 @@ class Report:
         }
 
     def __rich__(self) -> RenderableType:
-        """Values, lengths and signatures, for a console."""
-        values = plain_table("metric", "value", *([f"{self.confidence:.0%} interval"] if self.bootstrap else []), "")
+        """Tables of values and of values by source length, and the signatures."""
+        heading = [f"{self.confidence:.0%} confidence interval"] if self.bootstrap else []
+        values = plain_table("metric", "value", *heading, "")
         for result in self.results:
             digits = result.metric.digits
-            interval = [] if result.interval is None else [" – ".join(shown(end, digits) for end in result.interval)]
+            interval = (
+                [] if result.interval is None else [" – ".join(shown(bound, digits) for bound in result.interval)]
+            )
             better = "higher is better" if result.metric.higher_is_better else "lower is better"
             values.add_row(result.metric.label, shown(result.value, digits), *interval, Text(better, style="dim"))
         lengths = plain_table("source tokens", *(bucket.label for bucket in self.buckets))
@@ -103,15 +106,17 @@ class Report:
             by_length = (shown(bucket.values[row], result.metric.digits) for bucket in self.buckets)
             lengths.add_row(result.metric.label, *by_length)
         signatures = Text("\n".join(result.signature for result in self.results), style="dim")
-        made = f"{self.examples} examples" + (
-            f"; intervals from {self.bootstrap} bootstrap resamples, seed {self.seed}" if self.bootstrap else ""
+        method = f"{self.examples} examples" + (
+            f"; confidence intervals by bootstrap resampling ({self.bootstrap} resamples, seed {self.seed})"
+            if self.bootstrap
+            else ""
         )
         warning = [Text(truncation(self.truncated, self.examples) + "\n", style="bold")] if self.truncated else []
-        return Group(values, "", *warning, lengths, "", Text(made, style="dim"), signatures)
+        return Group(values, "", *warning, lengths, "", Text(method, style="dim"), signatures)
 
 
 def evaluate(
-    answers: Answers,
+    data: EvaluationData,
     metrics: Sequence[Metric],
     *,
     buckets: Sequence[int] | None = None,
@@ -119,74 +124,76 @@ def evaluate(
     confidence: float = 0.95,
     seed: int = 12345,
 ) -> Report:
-    """Judge answers by every metric.
+    """Compute every metric, with confidence intervals and by source length.
 
-    - ``buckets``: the greatest source length of each bucket, as 5, 10, 20; what is longer has a bucket of its own.
-      By default they are chosen from the data.
-    - ``bootstrap``: from how many resamples of the examples the confidence intervals are; 0 for none
-    - ``confidence``: how much of the resamples' values an interval holds
-    - ``seed``: the same seed gives the same intervals
+    - ``buckets``: maximum source length of each bucket, such as 5, 10, 20; longer sources get one more bucket.
+      None chooses the bounds from the data.
+    - ``bootstrap``: number of bootstrap resamples for the confidence intervals; 0 omits the intervals
+    - ``confidence``: confidence level of the intervals
+    - ``seed``: seed of the resampling; the same seed gives the same intervals
     """
     check_metrics(metrics)
     if bootstrap < 0:
-        raise OptionError(f"bootstrap={bootstrap}: a number of resamples, or 0 for no intervals")
+        raise ConfigError(
+            f"bootstrap={bootstrap} is invalid: it must be at least 1, or 0 for no confidence intervals"
+        )
     if not 0 < confidence < 1:
-        raise OptionError(f"confidence={confidence} is to be between 0 and 1, as 0.95")
-    lengths = np.asarray(answers.source_lengths)
+        raise ConfigError(f"confidence={confidence} is invalid: it must be between 0 and 1, such as 0.95")
+    lengths = np.asarray(data.source_lengths)
     bounds = choose_bounds(lengths) if buckets is None else check_bounds(buckets)
-    where = bucket_of(lengths, bounds)
-    used = len(bounds) + int(bool((where == len(bounds)).any()))
+    bucket = bucket_of(lengths, bounds)
+    used = len(bounds) + int(bool((bucket == len(bounds)).any()))
     lows, highs = [min(1, int(lengths.min())), *(bound + 1 for bound in bounds)], [*bounds, None]
-    sizes = np.bincount(where, minlength=used)
+    sizes = np.bincount(bucket, minlength=used)
 
     results, by_bucket = [], []
     for metric in metrics:
-        statistics = metric.statistics(answers)
+        statistics = metric.statistics(data)
         interval = None
         if bootstrap:
             values = metric.value(bootstrap_totals(statistics, bootstrap, seed=seed))
-            with np.errstate(invalid="ignore"):  # of infinite perplexities an end may be NaN
+            with np.errstate(invalid="ignore"):  # infinite perplexities may give NaN
                 low, high = np.quantile(values, [(1 - confidence) / 2, (1 + confidence) / 2])
             interval = float(low), float(high)
-        results.append(Result(metric, float(metric.value(statistics.sum(0))), interval, metric.signature(answers)))
-        inside = [statistics[where == i] for i in range(used)]
+        results.append(Result(metric, float(metric.value(statistics.sum(0))), interval, metric.signature(data)))
+        inside = [statistics[bucket == i] for i in range(used)]
         by_bucket.append([float(metric.value(rows.sum(0))) if len(rows) else math.nan for rows in inside])
     table = [Bucket(lows[i], highs[i], int(sizes[i]), tuple(values[i] for values in by_bucket)) for i in range(used)]
-    return Report(len(answers), answers.truncated_count, tuple(results), tuple(table), bootstrap, confidence, seed)
+    return Report(len(data), data.truncated_count, tuple(results), tuple(table), bootstrap, confidence, seed)
 
 
 def truncation(count: int, examples: int) -> str:
-    """What to say about outputs that were truncated."""
+    """The warning about truncated outputs."""
     return (
         f"{count:,} of {examples:,} outputs were truncated: they reached the maximum length (--max-length, "
-        f"--max-ratio), or the constraints allowed no further token"
+        f"--max-length-ratio), or the constraints allowed no further token"
     )
 
 
 def check_metrics(metrics: Sequence[Metric]) -> None:
-    """Refuse no metrics, and the same one twice."""
+    """Raise if there are no metrics, or if one occurs twice."""
     labels = [metric.label for metric in metrics]
     if not labels:
-        raise OptionError("no metric to judge by: name at least one, as exact or bleu")
+        raise ConfigError("metrics is empty: give at least one, such as exact_match or bleu")
     for label in labels:
         if labels.count(label) > 1:
-            raise OptionError(f"metric {label!r} is there {labels.count(label)} times: once is enough")
+            raise ConfigError(f"metric {label!r} is given {labels.count(label)} times: give it once")
 
 
 def finite(value: float) -> float | None:
-    """A number that JSON knows."""
+    """The number, or None if JSON can't represent it (infinite or NaN)."""
     return value if math.isfinite(value) else None
 
 
 def shown(value: float, digits: int) -> str:
-    """A value for a table."""
+    """A value formatted for a table."""
     return "–" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def plain_table(*headings: str) -> Table:
-    """A table without lines, the first column to the left and the numbers to the right."""
+    """A table without borders; the first column is left-aligned, the others are right-aligned."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for number, heading in enumerate(headings):
-        # A heading is shown as it is: the name of a run may have brackets.
+        # Text, not markup: the name of a run may contain brackets.
         table.add_column(Text(heading), justify="right" if number else "left", overflow="fold")
     return table

@@ -1,6 +1,6 @@
-"""Sums of statistics over other choices of examples: bootstrap resamples, and two systems with answers exchanged.
+"""Sums of statistics over random selections: bootstrap resamples, and two systems with predictions exchanged.
 
-Both are products of a random matrix with the N × k statistics, made in slices so that memory stays bounded.
+Both are the matrix product of a random matrix and the N × k statistics, computed in slices to bound memory.
 """
 
 from collections.abc import Iterator
@@ -10,11 +10,11 @@ import numpy as np
 from seqloom.metrics.base import Floats
 
 CELLS = 1_000_000
-"""How many cells of the random matrix are in memory at a time."""
+"""Maximum number of elements of the random matrix in memory."""
 
 
 def bootstrap_totals(statistics: Floats, resamples: int, *, seed: int) -> Floats:
-    """Sums, resamples × k, over as many examples as there are, drawn with replacement (Efron 1979)."""
+    """Sums, resamples × k, over N examples drawn with replacement (Efron 1979)."""
     n = len(statistics)
     random = np.random.default_rng(seed)
     totals = [np.empty((0, statistics.shape[1]))]
@@ -27,12 +27,12 @@ def bootstrap_totals(statistics: Floats, resamples: int, *, seed: int) -> Floats
 
 
 def exchanged_totals(a: Floats, b: Floats, trials: int, *, seed: int) -> tuple[Floats, Floats]:
-    """Sums, trials × k, of two systems whose answers to every example are exchanged or not, by a fair coin.
+    """Sums, trials × k, of two systems whose predictions for every example are exchanged with probability ½.
 
     With the coins c of a trial: A' = Σ b + c (a − b) and B' = Σ a − c (a − b).
     """
     difference = a - b
-    difference = difference[difference.any(1)]  # where both systems did the same, a coin changes nothing
+    difference = difference[difference.any(1)]  # where both systems are equal, an exchange changes nothing
     random = np.random.default_rng(seed)
     moved = [np.empty((0, a.shape[1]))]
     for rows in _slices(trials, len(difference)):

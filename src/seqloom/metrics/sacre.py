@@ -1,27 +1,28 @@
-"""BLEU, chrF and TER as the sacreBLEU library computes them: same statistics, same formula, same signature."""
+"""BLEU, chrF and TER, computed by the sacreBLEU library, with its signatures."""
 
 from itertools import islice, zip_longest
 from typing import Literal
 
 import numpy as np
+from pydantic import NonNegativeInt, PositiveInt
 from sacrebleu.metrics import base, bleu, chrf, ter
 
-from seqloom.errors import OptionError
-from seqloom.metrics.base import Answers, Floats, Metric
-from seqloom.registry import Count, Natural, register
+from seqloom.errors import ConfigError
+from seqloom.metrics.base import EvaluationData, Floats, Metric
+from seqloom.registry import register
 
 CHUNK = 1000
 
 
 class SacreMetric(Metric):
-    """A metric of the sacreBLEU library; its options are that library's, under the same names."""
+    """A metric of the sacreBLEU library; its options have the same names as in that library."""
 
     scorer: base.Metric
 
-    def statistics(self, answers: Answers) -> Floats:
+    def statistics(self, data: EvaluationData) -> Floats:
         rows: list[list[float]] = []
-        pairs = answers.pairs(self.name)
-        # The library holds the n-grams of all its references at once: of a few sentences they are no burden.
+        pairs = data.pairs(self.name)
+        # The library keeps the n-grams of all references in memory, so it gets a chunk of the corpus at a time.
         while chunk := list(islice(pairs, CHUNK)):
             hypotheses, references = zip(*chunk, strict=True)
             rows += self.scorer._extract_corpus_statistics(hypotheses, list(zip_longest(*references)))
@@ -31,29 +32,29 @@ class SacreMetric(Metric):
         rows = totals.reshape(-1, totals.shape[-1]).tolist()
         return np.array([self.scorer._compute_score_from_stats(row).score for row in rows]).reshape(totals.shape[:-1])
 
-    def signature(self, answers: Answers) -> str:
-        count = answers.reference_count
-        facts = {**vars(self.scorer), "num_refs": -1 if count == "var" else int(count)}
-        return f"{self.full_name}|{self.scorer._SIGNATURE_TYPE(facts).format()}"
+    def signature(self, data: EvaluationData) -> str:
+        count = data.reference_count
+        fields = {**vars(self.scorer), "num_refs": -1 if count == "var" else int(count)}
+        return f"{self.full_name}|{self.scorer._SIGNATURE_TYPE(fields).format()}"
 
     @property
     def full_name(self) -> str:
-        """The name as the library prints it."""
+        """The name that the library prints."""
         return self.name.upper()
 
 
 @register("metric", "bleu")
 class BLEU(SacreMetric):
-    """BLEU: how many of the answer's n-grams, up to four words, are in a reference, times a penalty for brevity.
+    """BLEU: precision of the hypotheses' word n-grams (n = 1 to 4) against the references, with a brevity penalty.
 
-    BLEU = min(1, exp(1 − r/c)) · (p₁ p₂ p₃ p₄)^¼ with the lengths c of the answers and r of the references, and the
-    precisions pₙ over the whole corpus. Papineni et al. 2002; Post 2018.
+    BLEU = min(1, exp(1 − r/c)) · (p₁ p₂ p₃ p₄)^¼ with the total lengths c of the hypotheses and r of the references,
+    and the n-gram precisions pₙ over the whole corpus. Papineni et al. 2002; Post 2018.
 
-    lowercase: whether letters' case makes no difference.
-    tokenize: how sacreBLEU cuts the text into words.
-    smooth_method: what replaces a precision of 0.
-    smooth_value: by how much, for floor and add-k.
-    effective_order: whether orders are left out for which the answers have no n-gram at all: for very short answers.
+    lowercase: ignore case.
+    tokenize: sacreBLEU tokenizer that splits the text into words.
+    smooth_method: smoothing of n-gram precisions that are 0.
+    smooth_value: smoothing constant of floor and add-k; null is sacreBLEU's default.
+    effective_order: skip n-gram orders for which the hypotheses have no n-grams; for very short hypotheses.
     """
 
     name = "bleu"
@@ -71,33 +72,34 @@ class BLEU(SacreMetric):
         effective_order: bool = False,
     ) -> None:
         if smooth_value is not None and smooth_method not in ("floor", "add-k"):
-            raise OptionError(f"bleu: smooth_value is for smooth_method floor and add-k, not for {smooth_method}")
+            raise ConfigError(f"bleu: smooth_value is for smooth_method floor and add-k, not {smooth_method}")
         self.lowercase, self.tokenize, self.effective_order = lowercase, tokenize, effective_order
         self.smooth_method, self.smooth_value = smooth_method, smooth_value
         try:
             self.scorer = bleu.BLEU(
                 lowercase=lowercase,
-                force=True,  # its remark on text that looks tokenized would come at every evaluation
+                force=True,  # don't warn at every evaluation about text that looks tokenized
                 tokenize=tokenize,
                 smooth_method=smooth_method,
                 smooth_value=smooth_value,
                 effective_order=effective_order,
             )
         except (ImportError, OSError, RuntimeError) as error:  # a tokenizer that needs a package or a download
-            raise OptionError(f"bleu: tokenize={tokenize} can't be used here: {str(error).strip()}") from error
+            raise ConfigError(f"bleu: tokenize={tokenize} can't be used here: {str(error).strip()}") from error
 
 
 @register("metric", "chrf")
 class ChrF(SacreMetric):
-    """chrF: the F-score of the answer's and the reference's n-grams of characters.
+    """chrF: F-score of character n-grams shared by hypothesis and reference.
 
-    chrF_β = (1 + β²) P R / (β² P + R), with precision P and recall R averaged over the orders. Popović 2015, 2017.
+    chrF_β = (1 + β²) P R / (β² P + R), with precision P and recall R averaged over the n-gram orders. Popović 2015,
+    2017.
 
-    char_order: the longest n-grams of characters.
-    word_order: the longest n-grams of words; 2 is chrF++.
-    beta: how many times more recall counts than precision.
-    lowercase: whether letters' case makes no difference.
-    whitespace: whether spaces are characters too.
+    char_order: maximum length of character n-grams.
+    word_order: maximum length of word n-grams; 0 uses no words, 2 is chrF++.
+    beta: weight of recall relative to precision.
+    lowercase: ignore case.
+    whitespace: count spaces as characters.
     """
 
     name = "chrf"
@@ -106,9 +108,9 @@ class ChrF(SacreMetric):
     def __init__(
         self,
         *,
-        char_order: Count = 6,
-        word_order: Natural = 0,
-        beta: Count = 2,
+        char_order: PositiveInt = 6,
+        word_order: NonNegativeInt = 0,
+        beta: PositiveInt = 2,
         lowercase: bool = False,
         whitespace: bool = False,
     ) -> None:
@@ -123,14 +125,14 @@ class ChrF(SacreMetric):
 
 @register("metric", "ter")
 class TER(SacreMetric):
-    """TER: how many edits, and shifts of whole phrases, it takes from the answer to the nearest reference.
+    """TER (translation edit rate): word edits and phrase shifts from the hypothesis to the closest reference.
 
     TER = 100 · edits / average length of the references, in words. Snover et al. 2006.
 
-    normalized: whether punctuation is cut off first, as tercom does.
-    no_punct: whether punctuation is removed.
-    asian_support: whether, with either of these, Chinese and Japanese characters and punctuation are treated as well.
-    case_sensitive: whether letters' case makes a difference.
+    normalized: separate punctuation from words first, as tercom does.
+    no_punct: remove punctuation.
+    asian_support: apply normalized and no_punct to Chinese and Japanese characters and punctuation, too.
+    case_sensitive: distinguish upper and lower case.
     """
 
     name = "ter"
@@ -145,7 +147,7 @@ class TER(SacreMetric):
         case_sensitive: bool = False,
     ) -> None:
         if asian_support and not (normalized or no_punct):
-            raise OptionError("ter: asian_support changes something only together with normalized or no_punct")
+            raise ConfigError("ter: asian_support has no effect without normalized or no_punct: set one of them")
         self.normalized, self.no_punct = normalized, no_punct
         self.asian_support, self.case_sensitive = asian_support, case_sensitive
         self.scorer = ter.TER(normalized, no_punct, asian_support, case_sensitive)

@@ -1,1 +1,1 @@
-"""Encoders, bridges, decoders, and the models they make up."""
+"""Models, and their encoders, bridges, decoders and readouts."""

@@ -1,9 +1,9 @@
-"""Bridges: from the encoder to the decoder's first state."""
+"""Bridges: from the encoder's output to the decoder's initial state."""
 
 import torch
 from torch import Tensor, nn
 
-from seqloom.errors import SizeError
+from seqloom.errors import ShapeError
 from seqloom.models.encoders import Encoder
 from seqloom.models.encoders.base import StateShape
 from seqloom.nn.memory import Memory
@@ -11,9 +11,12 @@ from seqloom.registry import register
 
 
 class Bridge(nn.Module):
-    """The decoder's first state from what the encoder left, as ``LAYER.NAME``; None: the decoder's own.
+    """Computes the decoder's initial state, ``LAYER.NAME`` each, from the memory; None: the decoder uses its own.
 
-    reads: what of the memory it reads, of ``summary`` and ``final``.
+    encoder: the encoder whose output the memory holds.
+    decoder: the shape of the decoder's initial state; None if a bridge can't set it.
+
+    reads: which of ``summary`` and ``final`` it reads from the memory.
     """
 
     reads: frozenset[str] = frozenset()
@@ -25,15 +28,15 @@ class Bridge(nn.Module):
         raise NotImplementedError
 
 
-def _needs_state(name: str, decoder: StateShape | None) -> StateShape:
+def _require_state(name: str, decoder: StateShape | None) -> StateShape:
     if decoder is None:
-        raise SizeError(f"bridge {name!r} makes a first state, and this decoder keeps none: use bridge 'none'")
+        raise ShapeError(f"bridge {name!r} sets an initial state, but this decoder has none: use bridge 'none'")
     return decoder
 
 
-@register("bridge", "state")
-class StateBridge(Bridge):
-    """The encoder's last state itself, layer by layer: cell, layers and width must match.
+@register("bridge", "copy")
+class CopyBridge(Bridge):
+    """Copy of the encoder's final state, layer by layer; cell, number of layers and size must match.
 
     Sutskever et al. 2014.
     """
@@ -42,12 +45,12 @@ class StateBridge(Bridge):
 
     def __init__(self, encoder: Encoder, decoder: StateShape | None) -> None:
         super().__init__(encoder, decoder)
-        decoder = _needs_state("state", decoder)
-        if encoder.final != decoder:
-            raise SizeError(
-                f"bridge 'state' hands the encoder's last state over as it is, but the encoder ends with "
-                f"{encoder.final or 'none'} and the decoder starts with {decoder}: make them equal (both directions "
-                "of an encoder count side by side), or use bridge 'perceptron'"
+        decoder = _require_state("copy", decoder)
+        if encoder.final_state_shape != decoder:
+            raise ShapeError(
+                "bridge 'copy' copies the encoder's final state, but the encoder ends with "
+                f"{encoder.final_state_shape or 'none'} and the decoder starts with {decoder}: make them equal (both "
+                "directions of an encoder are concatenated), or use bridge 'dense'"
             )
 
     def forward(self, memory: Memory) -> dict[str, Tensor]:
@@ -55,9 +58,9 @@ class StateBridge(Bridge):
         return {name.removeprefix(final): tensor for name, tensor in memory.items() if name.startswith(final)}
 
 
-@register("bridge", "perceptron")
-class PerceptronBridge(Bridge):
-    """One tanh layer on the encoder's summary, for every part of every layer's state.
+@register("bridge", "dense")
+class DenseBridge(Bridge):
+    """A tanh layer on the encoder's summary for every tensor of every layer's state.
 
         s_0 = tanh(W · summary + b)
 
@@ -68,10 +71,10 @@ class PerceptronBridge(Bridge):
 
     def __init__(self, encoder: Encoder, decoder: StateShape | None) -> None:
         super().__init__(encoder, decoder)
-        self.shape = _needs_state("perceptron", decoder)
-        parts = len(self.shape.names)
-        self.linear = nn.Linear(encoder.summary_size, parts * self.shape.size)
-        for weight in self.linear.weight.data.chunk(parts):
+        self.shape = _require_state("dense", decoder)
+        tensors = len(self.shape.names)
+        self.linear = nn.Linear(encoder.summary_size, tensors * self.shape.hidden_size)
+        for weight in self.linear.weight.data.chunk(tensors):
             nn.init.xavier_uniform_(weight)
         nn.init.zeros_(self.linear.bias)
 
@@ -83,7 +86,7 @@ class PerceptronBridge(Bridge):
 
 @register("bridge", "none")
 class NoBridge(Bridge):
-    """Nothing: the decoder begins in a state of its own, and hears of the source by its context alone."""
+    """No bridge: the decoder starts from its own initial state and reads the source only through its context."""
 
     def forward(self, memory: Memory) -> None:
         return None

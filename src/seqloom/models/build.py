@@ -1,4 +1,4 @@
-"""From a preset or a description to a model."""
+"""Builds a model from a preset or a description."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -9,59 +9,60 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from seqloom.errors import OptionError
+from seqloom.errors import ConfigError
 from seqloom.merge import by_path, merge
 from seqloom.models.base import Autoregressive
 from seqloom.presets import load_preset
-from seqloom.registry import check, find, options, part_options, split
+from seqloom.registry import get_class, options, parse_spec, part_options, validate_options
 
 DEFAULT = "encoder_decoder"
-"""The kind of model, where a description names none."""
+"""The type of a model whose description sets none."""
 
 
 def build_model(
     description: str | Mapping[str, Any],
     *,
     sizes: Mapping[str, int],
-    size: int = 256,
+    hidden_size: int = 256,
     dropout: float | None = None,
-    settings: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, Any] | None = None,
 ) -> Autoregressive:
-    """A model from a preset's name, or from a description like one.
+    """Build a model from the name of a preset, or from a description.
 
-    description: the name of a preset, or a mapping with ``model`` (``encoder_decoder`` or ``language_model``) and its
-        parts by name or with options.
-    sizes: of every field by name: how many symbols a vocabulary has, as in ``{"source": 8000, "target": 8000}``; a
-        language model has no source.
-    size: of embeddings and hidden states, where nothing else is said.
-    dropout: of every part that has such an option, where nothing else is said; None: what is usual for each.
-    settings: options to set on top, by path: ``{"encoder.layers": 2, "decoder.attention.score": "dot"}``.
+    description: the name of a preset, or a mapping with ``type`` (``encoder_decoder`` or ``language_model``) and the
+        parts of the model, each by name or with options.
+    sizes: the size of every field by name, such as vocabulary sizes: ``{"source": 8000, "target": 8000}``; a language
+        model has no source.
+    hidden_size: size of hidden states and embeddings of every part that does not set its own.
+    dropout: dropout probability of every part that does not set its own; None keeps each part's default.
+    overrides: options that replace those of the description, by path:
+        ``{"encoder.layers": 2, "decoder.attention.score": "dot"}``.
     """
     described = load_preset(description) if isinstance(description, str) else deepcopy(dict(description))
-    settings = dict(settings or {})
-    kind = str(settings.pop("model", described.pop("model", DEFAULT)))
-    model = find("model", kind)
+    overrides = dict(overrides or {})
+    kind = str(overrides.pop("type", described.pop("type", DEFAULT)))
+    model = get_class("model", kind)
     if "target" not in sizes:
-        raise OptionError(f"a model has a target: give sizes={{'target': …}}; given are {', '.join(sizes)}")
+        raise ConfigError(f"a model needs the size of its target: sizes={{'target': …}}, but got {dict(sizes)}")
     for option, parameter in options(model).items():
         described.setdefault(option, deepcopy(parameter.default))
-    described = merge(described, by_path(settings))
-    usual = {"size": size} if dropout is None else {"size": size, "dropout": dropout}
+    described = merge(described, by_path(overrides))
+    defaults = default_options(hidden_size, dropout)
     for option, part in part_options(model).items():
-        described[option] = adjusted(part, described[option], usual)
-    built: Autoregressive = model(sizes, **check(f"model {kind!r}", model, described))
+        described[option] = with_defaults(part, described[option], defaults)
+    built: Autoregressive = model(sizes, **validate_options(f"model {kind!r}", model, described))
     return built
 
 
-def check_wiring(description: Mapping[str, Any], *, fields: Mapping[str, int], size: int) -> None:
-    """Refuse a description whose parts don't fit together, by building it on ``meta``: without any numbers."""
-    cannot_be_tried = RuntimeError  # of a part that reads its own numbers while it is made
-    with torch.device("meta"), _Undrawn(), suppress(cannot_be_tried):
-        build_model(description, sizes=fields, size=size)
+def check_wiring(description: Mapping[str, Any], *, fields: Mapping[str, int], hidden_size: int) -> None:
+    """Refuse a description whose parts don't fit together, by building it on ``meta``, which allocates no memory."""
+    reads_weights = RuntimeError  # raised by a part whose constructor reads the values of its weights
+    with torch.device("meta"), _SkipNormalInit(), suppress(reads_weights):
+        build_model(description, sizes=fields, hidden_size=hidden_size)
 
 
-class _Undrawn(TorchFunctionMode):
-    """Nothing is drawn from a normal: on ``meta`` that fills nothing, and PyTorch loads its compiler for it."""
+class _SkipNormalInit(TorchFunctionMode):
+    """Skips normal initialization, which has no effect on ``meta`` but makes PyTorch import its compiler."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (Tensor.normal_, nn.init.normal_):
@@ -69,8 +70,14 @@ class _Undrawn(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def adjusted(kind: str, spec: Any, usual: Mapping[str, Any]) -> dict[str, Any]:
-    """A part's specification with the ``usual`` options where the part has them and nothing sets them."""
-    name, given = split(kind, spec)
-    known = options(find(kind, name))
-    return {"name": name, **{option: value for option, value in usual.items() if option in known}, **given}
+def default_options(hidden_size: int, dropout: float | None) -> dict[str, Any]:
+    """The options that a model sets for all of its parts."""
+    sizes = {"hidden_size": hidden_size, "embedding_size": hidden_size}
+    return sizes if dropout is None else {**sizes, "dropout": dropout}
+
+
+def with_defaults(kind: str, spec: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """A part's specification, with ``defaults`` for the options that it has but does not set."""
+    name, given = parse_spec(kind, spec)
+    known = options(get_class(kind, name))
+    return {"name": name, **{option: value for option, value in defaults.items() if option in known}, **given}

@@ -1,4 +1,4 @@
-"""Readouts: from a recurrent decoder's state and context to the features that an output reads."""
+"""Readouts: from a recurrent decoder's state and context to the features that the output layer reads."""
 
 from typing import cast
 
@@ -10,13 +10,13 @@ from seqloom.registry import register
 
 
 class Readout(nn.Module):
-    """Features from y (the embedding of what came before), the state s and the context a: f = react(W [y; s; a] + b).
+    """Features from y (the embedding of the previous token), the state s and the context a: f = φ(W [y; s; a] + b).
 
-    A readout says what is joined, and has a ``linear`` layer on it or none.
+    A subclass defines which of them it concatenates (``combine``), and φ (``activate``); ``linear`` may be None.
 
-    output_size: of the features.
-    uses_context: whether they depend on a.
-    uses_state: whether they depend on s but through a.
+    output_size: size of the features.
+    uses_context: whether the features depend on a.
+    uses_state: whether the features depend on s other than through a.
     """
 
     output_size: int
@@ -28,37 +28,37 @@ class Readout(nn.Module):
         self.context_size = context_size
         self.linear: nn.Linear | None = None
 
-    def join(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
-        """What the linear layer reads; without one, the features."""
+    def combine(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+        """The input of the linear layer; without a linear layer, of φ."""
         raise NotImplementedError
 
-    def react(self, z: Tensor) -> Tensor:
-        """From the linear layer's result to the features."""
+    def activate(self, z: Tensor) -> Tensor:
+        """φ: from the linear layer's output to the features."""
         return z
 
     @property
     def context_weight(self) -> Tensor:
-        """The columns of W that multiply a: the last."""
+        """The columns of W that multiply a: the last ones."""
         assert self.linear is not None
         return self.linear.weight[:, -self.context_size :]
 
     def forward(self, y: Tensor, s: Tensor, a: Tensor | None, add: Add = add, *, folded: bool = False) -> Tensor:
         """The features.
 
-        folded: a is not the context but ends with what W makes of it, W_a a.
+        folded: whether ``a`` already contains W_a a, as its last entries, in place of the context.
         """
         if self.linear is None:
-            return self.react(self.join(y, s, a))
+            return self.activate(self.combine(y, s, a))
         W, b = self.linear.weight, cast(Tensor | None, self.linear.bias)
         if not folded or a is None or not self.uses_context:
-            return self.react(add(W, self.join(y, s, a), b))
+            return self.activate(add(W, self.combine(y, s, a), b))
         known = a[..., -len(W) :] if b is None else a[..., -len(W) :] + b
-        return self.react(add(W[:, : -self.context_size], self.join(y, s, a[..., :0]), known))
+        return self.activate(add(W[:, : -self.context_size], self.combine(y, s, a[..., :0]), known))
 
 
 @register("readout", "state")
 class StateReadout(Readout):
-    """The state alone: f = s."""
+    """The decoder state alone: f = s."""
 
     uses_context = False
 
@@ -66,29 +66,29 @@ class StateReadout(Readout):
         super().__init__(input_size, state_size, context_size)
         self.output_size = state_size
 
-    def join(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+    def combine(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
         return s
 
 
 @register("readout", "sum")
 class SumReadout(Readout):
-    """The context joined at the output: logits = W_out s + W_att a.
+    """State and context concatenated, so that the output layer adds both: logits = W_out s + W_att a.
 
-    That is the output's one matrix [W_out W_att] on f = [s; a].
+    The features are f = [s; a], and [W_out W_att] is the output's one matrix.
     """
 
     def __init__(self, input_size: int, state_size: int, context_size: int) -> None:
         super().__init__(input_size, state_size, context_size)
         self.output_size = state_size + context_size
 
-    def join(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+    def combine(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
         assert a is not None
         return torch.cat((s, a), -1)
 
 
 @register("readout", "tanh")
 class TanhReadout(Readout):
-    """One tanh layer on state and context: f = tanh(W [s; a]).
+    """A tanh layer on state and context: f = tanh(W [s; a]).
 
     The attentional vector of Luong et al. 2015.
     """
@@ -99,17 +99,17 @@ class TanhReadout(Readout):
         self.linear = nn.Linear(state_size + context_size, state_size, bias=False)
         nn.init.xavier_uniform_(self.linear.weight)
 
-    def join(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+    def combine(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
         assert a is not None
         return torch.cat((s, a), -1)
 
-    def react(self, z: Tensor) -> Tensor:
+    def activate(self, z: Tensor) -> Tensor:
         return torch.tanh(z)
 
 
 @register("readout", "context")
 class ContextReadout(Readout):
-    """The context in place of the state: f = a."""
+    """The context alone: f = a."""
 
     uses_state = False
 
@@ -117,17 +117,17 @@ class ContextReadout(Readout):
         super().__init__(input_size, state_size, context_size)
         self.output_size = context_size
 
-    def join(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+    def combine(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
         assert a is not None
         return a
 
 
 @register("readout", "deep")
 class DeepReadout(Readout):
-    """A maxout layer on all there is: f = max over pairs of (V y + U s + C a + b).
+    """Deep output, a maxout layer on previous token, state and context: f = max over pairs of (V y + U s + C a + b).
 
-    The deep output of Cho et al. 2014 and Bahdanau et al. 2015 (whose appendix once writes s_{t−1}, where its main
-    text has s_t; this is s_t). Maxout: Goodfellow et al. 2013.
+    Cho et al. 2014 and Bahdanau et al. 2015. The appendix of the latter has s_{t−1} where its main text has s_t; this
+    layer reads s_t. Maxout: Goodfellow et al. 2013.
     """
 
     def __init__(self, input_size: int, state_size: int, context_size: int) -> None:
@@ -137,9 +137,9 @@ class DeepReadout(Readout):
         nn.init.xavier_uniform_(self.linear.weight)
         nn.init.zeros_(self.linear.bias)
 
-    def join(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
+    def combine(self, y: Tensor, s: Tensor, a: Tensor | None) -> Tensor:
         assert a is not None
         return torch.cat((y, s, a), -1)
 
-    def react(self, z: Tensor) -> Tensor:
+    def activate(self, z: Tensor) -> Tensor:
         return torch.maximum(*z.chunk(2, -1))

@@ -1,12 +1,12 @@
-"""``add(W, x, onto)``: onto + W x, the one operation that every recurrence is made of; plain, and in a loop.
+"""``add(W, x, onto)``: onto + W x, the operation every recurrence is built from; and a faster version for loops.
 
-Where a step's input depends on the step before (an attended vector fed back), the loop over steps can't be avoided,
-but much of its cost can. W is the same at every step, so of a_t = z_t + W x_t the gradient
+If the input of a step depends on the previous step (as with input feeding), the loop over steps can't be avoided, but
+most of its overhead can. W is the same at every step, so the gradient of a_t = z_t + W x_t,
 
-    ∂L/∂W = Σ_t ∂L/∂a_t x_tᵀ
+    ∂L/∂W = Σ_t ∂L/∂a_t x_tᵀ,
 
-is one large matrix multiplication, not T small ones and as many sums. So inside a ``Loop`` W is a constant, and every
-step adds a zero that collects ∂L/∂a_t for it.
+is one large matrix multiplication instead of T small ones and their sum. Inside a ``Loop``, W is therefore a constant
+for autograd, and every step adds a zero tensor that collects ∂L/∂a_t.
 """
 
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from torch.nn import functional as F
 
 
 class Add(Protocol):
-    """onto + W x for every row of x; W is Z × X, or B × Z × X, one matrix per sentence. Without ``onto``: W x."""
+    """onto + W x for every row of x; W x without ``onto``. W is Z × X, or B × Z × X with one matrix per sentence."""
 
     def __call__(self, W: Tensor, x: Tensor, onto: Tensor | None = None) -> Tensor: ...
 
 
 def add(W: Tensor, x: Tensor, onto: Tensor | None = None) -> Tensor:
-    """onto + W x, as one operation where there is one."""
+    """onto + W x, as one fused operation where PyTorch has one."""
     if onto is None:
         return x @ W.mT
     if x.dim() == 2:
@@ -34,11 +34,11 @@ def add(W: Tensor, x: Tensor, onto: Tensor | None = None) -> Tensor:
 
 
 class Loop:
-    """``add`` for a loop over steps, which use the same W again and again: its gradient is computed once.
+    """``add`` for a loop over steps that all use the same W: the gradient of W is computed once.
 
-    Under autocast W is converted once, too; autocast itself would convert anything but a parameter at every step.
+    Under autocast, W is also cast once; autocast alone would cast it at every step, unless W is a parameter.
 
-    steps: how often a W is likely to be used; more often is fine.
+    steps: expected number of uses of each W; more uses are allowed.
     """
 
     def __init__(self, steps: int) -> None:
@@ -46,7 +46,7 @@ class Loop:
         self._constants: dict[tuple[Any, ...], _Constant] = {}
 
     def add(self, W: Tensor, x: Tensor, onto: Tensor | None = None) -> Tensor:
-        """onto + W x; x has a row per sentence, or, with one W per sentence, rows for each."""
+        """onto + W x; x has one row per sentence or, if W has one matrix per sentence, several."""
         if not (torch.is_grad_enabled() and W.requires_grad) or torch.compiler.is_compiling():
             return add(W, x, onto)
         key = (id(W if W._base is None else W._base), W.storage_offset(), W.shape, W.stride())
@@ -62,24 +62,24 @@ class Loop:
 
 
 class _Constant(NamedTuple):
-    """What a loop keeps of a W: its values, zeros that collect gradients, one per use, and the inputs so far."""
+    """What a loop stores for a W: its values, one zero tensor per use to collect gradients, and the inputs so far."""
 
     original: Tensor
-    """Held, so that no other tensor is taken for it."""
+    """W itself. The reference keeps its id from being reused by another tensor."""
     W: Tensor
     zeros: Iterator[Tensor]
     inputs: list[Tensor]
 
     @classmethod
     def of(cls, W: Tensor, x: Tensor, uses: int) -> "_Constant":
-        constant, inputs = W.detach().to(autocast_type(W.device) or W.dtype), list[Tensor]()
+        constant, inputs = W.detach().to(autocast_dtype(W.device) or W.dtype), list[Tensor]()
         apply: Any = _Zeros.apply
         zeros = apply(W, constant.new_zeros(()).expand(*x.shape[:-1], W.shape[-2]), uses, inputs)
         return cls(W, constant, iter(zeros), inputs)
 
 
 class _Zeros(torch.autograd.Function):
-    """Zeros for a loop's uses of W; backward, from their gradients and the inputs, the gradient of W."""
+    """Zeros, one per use of W in a loop. Backward computes the gradient of W from their gradients and the inputs."""
 
     @staticmethod
     def forward(ctx: Any, W: Tensor, zero: Tensor, uses: int, inputs: list[Tensor]) -> tuple[Tensor, ...]:
@@ -97,8 +97,8 @@ class _Zeros(torch.autograd.Function):
         return grad.mT @ x, None, None, None
 
 
-def autocast_type(device: torch.device) -> torch.dtype | None:
-    """What autocast computes matrix multiplications in on a device; None: it is off."""
-    kind = device.type
-    on = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    return torch.get_autocast_dtype(kind) if on else None
+def autocast_dtype(device: torch.device) -> torch.dtype | None:
+    """The dtype of matrix multiplications under autocast on a device; None if autocast is off."""
+    name = device.type
+    enabled = torch.amp.is_autocast_available(name) and torch.is_autocast_enabled(name)
+    return torch.get_autocast_dtype(name) if enabled else None

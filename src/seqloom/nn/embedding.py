@@ -1,29 +1,26 @@
-"""A vocabulary as vectors, and what training does to them."""
+"""Embedding tables, and token embeddings with the regularization of training."""
 
 import math
-from typing import Annotated
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from seqloom.batch import END, PAD, UNKNOWN
-from seqloom.errors import OptionError, SizeError
+from seqloom.batch import EOS, PAD, UNK
+from seqloom.errors import ConfigError, ShapeError
 from seqloom.nn.dropout import Dropout
-
-Deviation = Annotated[float, Field(ge=0)]
-"""A standard deviation."""
 
 
 class Embedding(nn.Embedding):
-    """A table with one learned row per symbol of a vocabulary, at first with a variance of 1/size.
+    """An embedding table: one learned vector per vocabulary entry, initialized with variance 1/size.
 
-    PAD's is zero, and as an embedding does not learn; where an output is tied to this table, its softmax moves it.
+    The row of PAD is zero and gets no gradient from lookups; with weight tying, it gets one from the softmax.
     """
 
     def __init__(self, vocabulary: int, size: int) -> None:
-        if vocabulary <= UNKNOWN:
-            raise SizeError(f"a vocabulary of {vocabulary} symbols has no room for PAD, START, END and UNKNOWN")
+        if vocabulary <= UNK:
+            raise ShapeError(
+                f"vocabulary size {vocabulary} is too small: PAD, BOS, EOS and UNK alone need {UNK + 1} entries"
+            )
         super().__init__(vocabulary, size, padding_idx=PAD)
         with torch.no_grad():
             self.weight.normal_(std=size**-0.5)
@@ -33,52 +30,54 @@ class Embedding(nn.Embedding):
         try:
             return super().forward(ids)
         except IndexError:
-            raise outside_vocabulary(ids, self.num_embeddings) from None
+            raise ids_out_of_range(ids, self.num_embeddings) from None
 
 
-class Embedded(nn.Module):
-    """Ids to embeddings; in training, with some of them hidden or blurred, so that a model does not rely on each.
+class TokenEmbedding(nn.Module):
+    """Looks up embeddings; in training, with word dropout, Gaussian noise and dropout.
 
         e = scale · W[id]
 
-    The scale gives e the standard deviation that suits its reader, while W keeps 1/√size, which suits the logits
-    where W is tied to them. It also makes e move faster: Adam's steps, of one size for all weights, move e ``scale``
-    times as far as W.
+    The scale gives e the standard deviation that suits the module that reads it, while W keeps 1/√size, which suits
+    the logits if W is tied to the output layer. It also makes e learn faster: Adam changes all weights at the same
+    rate, so e changes ``scale`` times as much as W.
 
-    The table is given with every call, since two sides that share one may read it each in its own way.
+    The table is an argument of every call, because source and target may share a table but use different options.
 
-    dropout: the share of an embedding's entries that are zero.
-    noise: the standard deviation of Gaussian noise on every entry.
-    word_dropout: the share of tokens that are replaced by UNKNOWN (Bowman et al. 2016); never PAD, START or END.
+    dropout: dropout probability of embedding entries.
+    embedding_noise: standard deviation of Gaussian noise added to every entry.
+    word_dropout: probability of replacing a token by UNK (Bowman et al. 2016); never PAD, BOS or EOS.
     """
 
-    def __init__(self, *, dropout: float = 0.0, noise: float = 0.0, word_dropout: float = 0.0) -> None:
+    def __init__(self, *, dropout: float = 0.0, embedding_noise: float = 0.0, word_dropout: float = 0.0) -> None:
         super().__init__()
-        if not noise >= 0:
-            raise OptionError(f"noise={noise} must be at least 0: it is a standard deviation")
+        if not embedding_noise >= 0:
+            raise ConfigError(
+                f"embedding_noise={embedding_noise} is invalid: a standard deviation must be at least 0"
+            )
         if not 0 <= word_dropout <= 1:
-            raise OptionError(f"word_dropout={word_dropout} must lie between 0 and 1")
+            raise ConfigError(f"word_dropout={word_dropout} is invalid: it must be between 0 and 1")
         self.dropout = Dropout(dropout)
-        self.noise = noise
+        self.embedding_noise = embedding_noise
         self.word_dropout = word_dropout
         self.scale = 1.0
 
-    def begin_with(self, deviation: float, size: int) -> None:
-        """Have embeddings of a size begin with a standard deviation."""
-        self.scale = deviation * math.sqrt(size)
+    def set_init_std(self, std: float, size: int) -> None:
+        """Set the scale so that embeddings of a given size are initialized with a standard deviation."""
+        self.scale = std * math.sqrt(size)
 
     def forward(self, ids: Tensor, embedding: Embedding) -> Tensor:
         if self.training and self.word_dropout > 0:
-            hidden = torch.rand(ids.shape, device=ids.device) < self.word_dropout
-            ids = ids.masked_fill(hidden & (ids > END), UNKNOWN)
+            dropped = torch.rand(ids.shape, device=ids.device) < self.word_dropout
+            ids = ids.masked_fill(dropped & (ids > EOS), UNK)
         e: Tensor = embedding(ids) * self.scale
-        if self.training and self.noise > 0:
-            e = e + self.noise * torch.randn_like(e)
+        if self.training and self.embedding_noise > 0:
+            e = e + self.embedding_noise * torch.randn_like(e)
         return self.dropout(e)  # type: ignore[no-any-return]
 
 
-def outside_vocabulary(ids: Tensor, vocabulary: int) -> SizeError:
-    """The error for ids that a vocabulary does not have."""
-    return SizeError(
-        f"ids run from {int(ids.min())} to {int(ids.max())}, but the vocabulary from 0 to {vocabulary - 1}"
+def ids_out_of_range(ids: Tensor, vocabulary: int) -> ShapeError:
+    """The error for token ids outside the vocabulary."""
+    return ShapeError(
+        f"token ids range from {int(ids.min())} to {int(ids.max())}, but the vocabulary has ids 0 to {vocabulary - 1}"
     )

@@ -1,15 +1,15 @@
-"""How the numbers of a matrix lie in memory."""
+"""Memory layout of weight matrices."""
 
 import torch
 from torch import nn
 
 
 @torch.no_grad()
-def for_few_rows(*modules: nn.Module) -> None:
-    """Lay the matrices of modules out for use on a CPU, a sentence at a time: column by column.
+def use_column_major_weights(*modules: nn.Module) -> None:
+    """Store the weight matrices of modules in column-major order, for faster inference with small batches on a CPU.
 
-    x Wᵀ with one row, or a few, is a sum of columns of W: so they are read one after another, as they lie. Nothing
-    else changes, neither shapes nor results; products with many rows take as long as before.
+    If x has one or a few rows, x Wᵀ is a sum of columns of W, which are then contiguous in memory. Shapes and results
+    do not change, and matrix multiplications with many rows are as fast as before.
     """
     for parameter in {id(p): p for module in modules for p in module.parameters()}.values():
         if parameter.dim() == 2 and parameter.device.type == "cpu":

@@ -1,8 +1,8 @@
-"""The order in which a recurrence takes its steps, as one gather per direction.
+"""The order in which an RNN reads its steps, as one gather per direction.
 
-PyTorch's fused recurrences know neither masks nor a direction per row (packed sequences do, on a slow path in
-training). So the real steps of every row are moved to the front, for the backward direction last one first, the
-padding stays behind them, and the results are put back where they came from.
+PyTorch's fused RNN kernels support neither masks nor reversal per row (packed sequences do, but are slow in
+training). So the non-padding steps of every row are moved to the front, reversed for the backward direction, with the
+padding after them; afterwards, the outputs are moved back to their original positions.
 """
 
 from dataclasses import dataclass
@@ -14,34 +14,38 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Order:
-    """A permutation of the steps of every row: ``index`` and its ``inverse`` into B·S flat steps."""
+    """A permutation of the steps of every row.
+
+    index, inverse: the permutation and its inverse, as indices into the B·S flattened steps.
+    mask_BS: the padding mask after the permutation.
+    """
 
     index: Tensor
     inverse: Tensor
-    real_BS: Tensor
+    mask_BS: Tensor
 
     @classmethod
     def of(cls, mask_BS: Tensor, backward: bool = False) -> "Order":
-        """The real steps first, in their order or, ``backward``, the last one first."""
+        """Non-padding steps first, in their original order or, if ``backward``, reversed."""
         B, S = mask_BS.shape
         steps_S = torch.arange(S, device=mask_BS.device)
         rank_BS = torch.where(mask_BS, S - 1 - steps_S if backward else steps_S, S + steps_S)
         index_BS = rank_BS.argsort(1)
         row_B1 = torch.arange(0, B * S, S, device=mask_BS.device)[:, None]
-        real_BS = steps_S < mask_BS.sum(1, keepdim=True)
-        return cls((index_BS + row_B1).flatten(), (index_BS.argsort(1) + row_B1).flatten(), real_BS)
+        packed_BS = steps_S < mask_BS.sum(1, keepdim=True)
+        return cls((index_BS + row_B1).flatten(), (index_BS.argsort(1) + row_B1).flatten(), packed_BS)
 
     def apply(self, x_BSX: Tensor) -> Tensor:
-        """The steps in this order."""
+        """The steps, put in this order."""
         return _reorder(x_BSX, self.index, self.inverse)
 
     def undo(self, x_BSX: Tensor) -> Tensor:
-        """Steps in this order, put back where they came from."""
+        """Steps in this order, moved back to their original positions."""
         return _reorder(x_BSX, self.inverse, self.index)
 
 
 class _Reorder(torch.autograd.Function):
-    """x[index] of a permutation, whose backward pass is grad[inverse]: a gather too, and no scatter into zeros."""
+    """x[index] for a permutation; its backward pass is grad[inverse], a gather instead of a scatter into zeros."""
 
     @staticmethod
     def forward(ctx: Any, x_BSX: Tensor, index: Tensor, inverse: Tensor) -> Tensor:
@@ -60,6 +64,5 @@ def _reorder(x_BSX: Tensor, index: Tensor, inverse: Tensor) -> Tensor:
 
 
 def reverse(x_BSX: Tensor, mask_BS: Tensor) -> Tensor:
-    """Every row's real steps reversed among themselves; padding stays where it is."""
-    places = Order.of(mask_BS)
-    return places.undo(Order.of(mask_BS, backward=True).apply(x_BSX))
+    """The non-padding steps of every row reversed; padding stays where it is."""
+    return Order.of(mask_BS).undo(Order.of(mask_BS, backward=True).apply(x_BSX))

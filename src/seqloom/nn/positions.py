@@ -1,48 +1,54 @@
-"""Where a step stands in its sequence: for models that would not know."""
+"""Positional encodings, for models that otherwise ignore the order of steps."""
 
 import math
 
 import torch
+from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from seqloom.errors import SizeError
-from seqloom.registry import Count, register
+from seqloom.errors import ShapeError
+from seqloom.registry import register
 
 
 def sinusoids(position: Tensor, size: int, dtype: torch.dtype) -> Tensor:
-    """p[2i] = sin(position / 10000^(2i/size)), p[2i+1] = cos(the same): … → … size."""
-    exact = torch.promote_types(dtype, torch.float32)  # in half precision, large positions would be noise
+    """p[2i] = sin(position / 10000^(2i/size)), p[2i+1] = cos(position / 10000^(2i/size)): … → … size."""
+    exact = torch.promote_types(
+        dtype, torch.float32
+    )  # in half precision, the angles of large positions would be noise
     pair = torch.arange(0, size, 2, device=position.device, dtype=exact)
     angle = position[..., None] * torch.exp(pair * (-math.log(10000.0) / size))
     return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2).to(dtype)
 
 
 def check_pairs(size: int) -> None:
-    """Refuse an odd number of sinusoids."""
+    """Raise an error if the size of a sinusoidal encoding is odd."""
     if size % 2:
-        raise SizeError(f"sinusoids come in pairs of sine and cosine: a size of {size} is odd")
+        raise ShapeError(
+            f"a sinusoidal positional encoding needs an even size (pairs of sine and cosine), but {size} is odd"
+        )
 
 
-class Positions(nn.Module):
-    """Adds to every step a vector that tells its position; size: that of the steps.
+class PositionalEncoding(nn.Module):
+    """Adds a vector that encodes its position to every step.
 
-    longest: how many positions there are; None: any number.
+    size: H, the size of the steps.
+    max_positions: the maximum sequence length; None: unlimited.
     """
 
-    longest: int | None = None
+    max_positions: int | None = None
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self.size = size
 
     def forward(self, x_BTH: Tensor, start: int = 0) -> Tensor:
-        """The steps of ``x``, the first of them at position ``start``, with their positions."""
+        """x with positional encodings added; the first step of x is at position ``start``."""
         raise NotImplementedError
 
 
-@register("positions", "sinusoidal")
-class Sinusoidal(Positions):
-    """Fixed sines and cosines, of any length.
+@register("positional_encoding", "sinusoidal")
+class Sinusoidal(PositionalEncoding):
+    """Sinusoidal positional encoding: fixed sines and cosines, for sequences of any length.
 
         p[t, 2i] = sin(t / 10000^(2i/d))        p[t, 2i+1] = cos(t / 10000^(2i/d))
 
@@ -58,33 +64,33 @@ class Sinusoidal(Positions):
         return x_BTH + sinusoids(position_T, self.size, x_BTH.dtype)
 
 
-@register("positions", "learned")
-class Learned(Positions):
-    """One learned vector per position, up to a greatest length.
+@register("positional_encoding", "learned")
+class Learned(PositionalEncoding):
+    """Learned positional embeddings: one vector per position, up to a maximum length.
 
     Gehring et al. 2017.
 
-    longest: how many positions there are; a longer sequence is refused.
+    max_positions: maximum sequence length in tokens (in a decoder, including BOS); longer sequences are an error.
     """
 
-    def __init__(self, size: int, *, longest: Count = 512) -> None:
+    def __init__(self, size: int, *, max_positions: PositiveInt = 512) -> None:
         super().__init__(size)
-        self.longest = longest
-        self.table = nn.Parameter(torch.randn(longest, size) * 0.02)
+        self.max_positions = max_positions
+        self.table = nn.Parameter(torch.randn(max_positions, size) * 0.02)
 
     def forward(self, x_BTH: Tensor, start: int = 0) -> Tensor:
         end = start + x_BTH.shape[1]
         if end > len(self.table):
-            raise SizeError(
-                f"learned positions end at {len(self.table)}, and this sequence has {end} steps: "
-                "set positions: {name: learned, longest: …}, or use sinusoidal ones"
+            raise ShapeError(
+                f"positional_encoding 'learned' supports at most {len(self.table)} steps (max_positions), but this "
+                f"sequence has {end}: increase max_positions, or use positional_encoding 'sinusoidal'"
             )
         return x_BTH + self.table[start:end]
 
 
-@register("positions", "none")
-class Unplaced(Positions):
-    """No positions: the order of the steps stays unknown, as a baseline."""
+@register("positional_encoding", "none")
+class NoPositions(PositionalEncoding):
+    """No positional encoding, as a baseline: the model ignores the order of the steps."""
 
     def forward(self, x_BTH: Tensor, start: int = 0) -> Tensor:
         return x_BTH

@@ -1,9 +1,12 @@
-"""A probe sees every tensor worth looking at, and may put another in its place.
+"""Probes: forward hooks on named activations, not probing classifiers; a probe records or replaces activations.
 
-A probe is a function ``probe(name, tensor) → tensor``, given per call. Names are paths: layers and directions are
-joined by dots, and the step of a recurrence or a decoder follows in brackets: ``encoder.0.backward.forget[3]``. One
-that records returns what it was given; one that intervenes returns something else. ``silent``, the default, does
-neither.
+A probe is a function ``probe(name, tensor) → tensor``, passed to a call of the model. It is called with every named
+activation, such as a gate, a hidden state or attention weights. A probe that records returns the tensor it was given;
+a probe that intervenes (ablation, activation patching) returns another tensor of the same shape, which the model uses
+instead. ``no_probe``, the default, does neither.
+
+Names are paths: layers and directions are joined by dots, and the time step of a recurrent network or a decoder
+follows in brackets, as in ``encoder.0.backward.forget[3]``.
 """
 
 from collections.abc import Callable
@@ -15,42 +18,42 @@ from torch.nn import functional as F
 Probe = Callable[[str, Tensor], Tensor]
 
 
-def silent(name: str, tensor: Tensor) -> Tensor:
-    """The probe that is not there."""
+def no_probe(name: str, tensor: Tensor) -> Tensor:
+    """The default probe: returns every activation unchanged. Code may skip calling it."""
     return tensor
 
 
-def within(probe: Probe, place: str) -> Probe:
-    """``probe`` with ``place`` before all names it sees."""
-    if probe is silent:
-        return silent
-    return lambda name, tensor: probe(place + name, tensor)
+def scoped(probe: Probe, prefix: str) -> Probe:
+    """``probe``, with ``prefix`` before all names it gets."""
+    if probe is no_probe:
+        return no_probe
+    return lambda name, tensor: probe(prefix + name, tensor)
 
 
 def at_step(probe: Probe, t: int) -> Probe:
-    """``probe`` with the number of a step after all names it sees."""
-    if probe is silent:
-        return silent
+    """``probe``, with the step number ``[t]`` after all names it gets."""
+    if probe is no_probe:
+        return no_probe
     return lambda name, tensor: probe(f"{name}[{t}]", tensor)
 
 
-def each_step(probe: Probe, T: int, *, growing: bool = False) -> Probe:
-    """``probe`` on one step after another of what a decoder computes for T steps at once, … T S.
+def each_step(probe: Probe, T: int, *, causal: bool = False) -> Probe:
+    """``probe``, called once per step for activations … T S that a decoder computes for T steps in parallel.
 
-    It sees the names and shapes of a search that takes these steps one by one, … 1 S. With K beams, … K·T S, every
-    step has K rows.
+    The probe gets the same names and shapes as in incremental decoding, … 1 S. With K beams, an activation has the
+    shape … K·T S, and the probe gets K rows per step.
 
-    growing: S is the past, and grows with every step; the last sees all of it.
+    causal: S are the steps up to the current one, so S grows with every step and only the last step has all S.
     """
-    if probe is silent:
-        return silent
+    if probe is no_probe:
+        return no_probe
 
-    def each(name: str, tensor: Tensor) -> Tensor:
+    def call_per_step(name: str, tensor: Tensor) -> Tensor:
         S = tensor.shape[-1]
         steps = []
         for t, step in enumerate(tensor.reshape(*tensor.shape[:-2], -1, T, S).unbind(-2)):
-            later = T - 1 - t if growing else 0
-            steps.append(F.pad(probe(f"{name}[{t}]", step[..., : S - later]), (0, later)))
+            future = T - 1 - t if causal else 0
+            steps.append(F.pad(probe(f"{name}[{t}]", step[..., : S - future]), (0, future)))
         return torch.stack(steps, -2).flatten(-3, -2)
 
-    return each
+    return call_per_step

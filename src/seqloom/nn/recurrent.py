@@ -1,65 +1,68 @@
-"""A cell over time: layers, both directions, any mask, and the fused twin where there is one."""
+"""Recurrent networks: a cell unrolled over time, with masks, layers, directions and fused kernels."""
 
 from collections.abc import Sequence
 from typing import Literal, cast
 
 import torch
+from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from seqloom.batch import check_mask, hiding
-from seqloom.errors import InputError, SizeError
-from seqloom.nn.add import Add, Loop, add, autocast_type
+from seqloom.batch import check_mask, mask_if_padded
+from seqloom.errors import InputError, ShapeError
+from seqloom.nn.add import Add, Loop, add, autocast_dtype
 from seqloom.nn.cells import Cell
 from seqloom.nn.dropout import Dropout
 from seqloom.nn.memory import CellState
 from seqloom.nn.order import Order
-from seqloom.nn.probe import Probe, at_step, silent, within
-from seqloom.registry import Count, Share, Spec, build
+from seqloom.nn.probe import Probe, at_step, no_probe, scoped
+from seqloom.registry import Fraction, Spec, build
 
-INPUT_DEVIATION = 0.25
-"""The standard deviation with which embeddings begin that a recurrence reads. Found by trying on Multi30k: with 1,
-models are better in the first epoch and worse from the second on, their gates soon wide open or shut; with 1/√size,
-hundreds of updates more pass until a decoder finds out where to attend."""
+EMBEDDING_INIT_STD = 0.25
+"""Initial standard deviation of embeddings that a recurrent network reads. Chosen on Multi30k: with 1, models are
+better in the first epoch and worse from the second on, as their gates soon saturate; with 1/√size, the decoder needs
+hundreds of updates more to learn where to attend."""
 
 
-def over_time(
+def unroll(
     cell: Cell,
     inputs: Sequence[Tensor],
     state: CellState,
     *,
     mask: Tensor | None = None,
     backward: bool = False,
-    probe: Probe = silent,
+    probe: Probe = no_probe,
 ) -> tuple[Tensor, CellState]:
-    """One cell over all steps, forward or backward in time.
+    """Run a cell over all steps, forward or backward in time.
 
     inputs: one B S … tensor per input of the cell.
-    state: the state before the first step.
-    mask: B S, any pattern. A step that is not real leaves the state as it is and gives zeros.
+    state: the initial state.
+    mask: padding mask B S, of any pattern. A padding step does not change the state, and its output is zero.
 
-    Returns h of every step, B S H, and the state after the last real one. The fused twin and the loop give the
-    same; a probe is heard in the loop alone, so with one the loop runs.
+    Returns the hidden states of all steps, B S H, and the final state. The fused kernel and the loop over steps
+    compute the same results; only the loop calls a probe, so it runs whenever a probe is given.
     """
-    given = [x.shape[-1] for x in inputs]
-    if given != list(cell.input_sizes):  # the fused recurrences do not look, and read beyond their memory
-        raise SizeError(f"a cell for inputs of sizes {list(cell.input_sizes)} was given {given}")
+    sizes = [x.shape[-1] for x in inputs]
+    if sizes != list(cell.input_sizes):  # the fused kernels don't check, and would read out of bounds
+        raise ShapeError(f"the cell expects inputs of sizes {list(cell.input_sizes)}, but got sizes {sizes}")
     if mask is not None:
         _check_mask(inputs[0], mask)
-        inputs = [x.masked_fill(~mask[..., None], 0.0) for x in inputs]  # whatever stands there, even NaN
-    if cell.has_twin and probe is silent:
-        return _twin(cell, inputs[0] if len(inputs) == 1 else torch.cat(tuple(inputs), -1), state, mask, backward)
-    return _loop(cell, inputs, state, mask, backward, probe)
+        inputs = [x.masked_fill(~mask[..., None], 0.0) for x in inputs]  # even NaN in the padding has no effect
+    if cell.has_fused_kernel and probe is no_probe:
+        return _unroll_fused(
+            cell, inputs[0] if len(inputs) == 1 else torch.cat(tuple(inputs), -1), state, mask, backward
+        )
+    return _unroll_loop(cell, inputs, state, mask, backward, probe)
 
 
 def project(cell: Cell, inputs: Sequence[Tensor], add: Add = add) -> Tensor:
-    """z: what all inputs of a cell contribute together."""
+    """The projected input z: the sum of the projections of all inputs of a cell."""
     z = cell.project(inputs[0], add=add)
-    for block, x in enumerate(inputs[1:], start=1):
-        z = cell.project(x, block, z, add)
+    for n, x in enumerate(inputs[1:], start=1):
+        z = cell.project(x, n, z, add)
     return z
 
 
-def _loop(
+def _unroll_loop(
     cell: Cell, inputs: Sequence[Tensor], state: CellState, mask: Tensor | None, backward: bool, probe: Probe
 ) -> tuple[Tensor, CellState]:
     z_S = project(cell, inputs).unbind(1)
@@ -74,37 +77,37 @@ def _loop(
     return torch.stack(h_S, 1), state
 
 
-def _twin(
+def _unroll_fused(
     cell: Cell, x_BSE: Tensor, state: CellState, mask: Tensor | None, backward: bool
 ) -> tuple[Tensor, CellState]:
-    if autocast_type(x_BSE.device) is not None:  # not every processor has the fused recurrences in another type
-        full = cell.recurrent.dtype
+    if autocast_dtype(x_BSE.device) is not None:  # not every processor has fused kernels for other dtypes
+        dtype = cell.recurrent.dtype
         with torch.autocast(x_BSE.device.type, enabled=False):
-            return _twin(cell, x_BSE.to(full), tuple(part.to(full) for part in state), mask, backward)
+            return _unroll_fused(cell, x_BSE.to(dtype), tuple(s.to(dtype) for s in state), mask, backward)
     if mask is None:
-        h_BSH, state = cell.run_twin(x_BSE.flip(1) if backward else x_BSE, state, None)
+        h_BSH, state = cell.forward_fused(x_BSE.flip(1) if backward else x_BSE, state, None)
         return h_BSH.flip(1) if backward else h_BSH, state
     order = Order.of(mask, backward)
-    h_BSH, state = cell.run_twin(order.apply(x_BSE), state, order.real_BS)
-    return order.undo(h_BSH.masked_fill(~order.real_BS[..., None], 0.0)), state
+    h_BSH, state = cell.forward_fused(order.apply(x_BSE), state, order.mask_BS)
+    return order.undo(h_BSH.masked_fill(~order.mask_BS[..., None], 0.0)), state
 
 
 def _check_mask(x_BSE: Tensor, mask: Tensor) -> None:
     if mask.dtype != torch.bool or mask.shape != x_BSE.shape[:2]:
-        raise SizeError(
-            f"the mask of a sequence of shape {tuple(x_BSE.shape)} must be bool and of shape "
-            f"{tuple(x_BSE.shape[:2])}; it is {mask.dtype} and {tuple(mask.shape)}"
+        raise ShapeError(
+            f"the mask of a sequence of shape {tuple(x_BSE.shape)} must be bool, with shape "
+            f"{tuple(x_BSE.shape[:2])}; it is {mask.dtype}, with shape {tuple(mask.shape)}"
         )
 
 
-class Recurrent(nn.Module):
-    """A stack of recurrent layers, in one or both directions.
+class StackedRNN(nn.Module):
+    """Stacked recurrent layers, in one or both directions.
 
-    cell: which cell, by name or with options.
-    layers: how many, each reading what the one below gives.
-    bidirectional: every layer reads both ways, its two outputs side by side: ``output_size`` is 2 · size.
-    dropout: on what passes from one layer to the next.
-    initial: the state before the first step where none is given, ``zero`` or ``learned``.
+    cell: the cell, by name or with options (seqloom parts cell).
+    layers: number of layers; each reads the outputs of the layer below.
+    bidirectional: run every layer in both directions and concatenate the outputs: ``output_size`` is 2 · size.
+    dropout: dropout probability between layers.
+    initial_state: the state before the first step if none is given: ``zero`` or ``learned``.
     """
 
     def __init__(
@@ -113,30 +116,30 @@ class Recurrent(nn.Module):
         size: int,
         *,
         cell: Spec = "lstm",
-        layers: Count = 1,
+        layers: PositiveInt = 1,
         bidirectional: bool = False,
-        dropout: Share = 0.0,
-        initial: Literal["zero", "learned"] = "zero",
+        dropout: Fraction = 0.0,
+        initial_state: Literal["zero", "learned"] = "zero",
     ) -> None:
         super().__init__()
         self.directions = ("forward", "backward") if bidirectional else ("forward",)
         self.size = size
         self.output_size = size * len(self.directions)
-        widths = [input_size] + [self.output_size] * (layers - 1)
+        input_sizes = [input_size] + [self.output_size] * (layers - 1)
         self.layers = layers
-        self.cells = nn.ModuleList(build("cell", cell, width, size) for width in widths for _ in self.directions)
-        self.parts = cast(Cell, self.cells[0]).parts
+        self.cells = nn.ModuleList(build("cell", cell, n, size) for n in input_sizes for _ in self.directions)
+        self.state_names = cast(Cell, self.cells[0]).state_names
         self.dropout = Dropout(dropout)
         self.initial = nn.ParameterList(
             nn.Parameter(torch.zeros(self.output_size))
-            for _ in range(layers * len(self.parts) if initial == "learned" else 0)
+            for _ in range(layers * len(self.state_names) if initial_state == "learned" else 0)
         )
 
-    def first_state(self, x_BSE: Tensor) -> tuple[CellState, ...]:
-        """The state before the first step where none is given, for every layer."""
-        zeros = [x_BSE.new_zeros(self.output_size)] * (self.layers * len(self.parts))
+    def initial_state(self, x_BSE: Tensor) -> tuple[CellState, ...]:
+        """The initial state of every layer, used if ``forward`` gets no state."""
+        zeros = [x_BSE.new_zeros(self.output_size)] * (self.layers * len(self.state_names))
         rows = [vector.expand(x_BSE.shape[0], -1) for vector in (self.initial or zeros)]
-        n = len(self.parts)
+        n = len(self.state_names)
         return tuple(tuple(rows[i : i + n]) for i in range(0, len(rows), n))
 
     def forward(
@@ -145,46 +148,51 @@ class Recurrent(nn.Module):
         mask: Tensor | None = None,
         state: Sequence[CellState] | None = None,
         *,
-        probe: Probe = silent,
+        probe: Probe = no_probe,
     ) -> tuple[Tensor, tuple[CellState, ...]]:
-        """h of the top layer for every step, and every layer's last state, directions side by side."""
-        state = self.first_state(x_BSE) if state is None else state
+        """Hidden states of the top layer, B S H, and the final state of every layer, directions concatenated."""
+        state = self.initial_state(x_BSE) if state is None else state
         self._check(x_BSE, state)
         if mask is not None:
             _check_mask(x_BSE, mask)
-            if mask.device.type == "cpu" and not torch.compiler.is_compiling():  # as for ``hiding``
+            if mask.device.type == "cpu" and not torch.compiler.is_compiling():  # as in ``mask_if_padded``
                 check_mask("sequence", mask)
-        mask = hiding(mask)
+        mask = mask_if_padded(mask)
         final: list[CellState] = []
         for n in range(self.layers):
-            x_BSE, last = self._layer(n, self.dropout(x_BSE) if n else x_BSE, mask, state[n], probe)
-            final.append(last)
+            x_BSE, layer_final = self._forward_layer(n, self.dropout(x_BSE) if n else x_BSE, mask, state[n], probe)
+            final.append(layer_final)
         return x_BSE, tuple(final)
 
     def _check(self, x_BSE: Tensor, state: Sequence[CellState]) -> None:
         if x_BSE.shape[1] == 0:
-            raise InputError("a recurrence needs at least one step, and this sequence has none")
-        wanted = [[(len(x_BSE), self.output_size)] * len(self.parts)] * self.layers
-        given = [[tuple(part.shape) for part in layer] for layer in state]
-        if given != wanted:
-            raise SizeError(
-                f"a first state is, for each of {self.layers} layers, ({', '.join(self.parts)}) of shape "
-                f"{(len(x_BSE), self.output_size)}; given were {given}"
+            raise InputError("a recurrent network needs sequences of at least one step, but the length is 0")
+        expected = [[(len(x_BSE), self.output_size)] * len(self.state_names)] * self.layers
+        shapes = [[tuple(s.shape) for s in layer] for layer in state]
+        if shapes != expected:
+            raise ShapeError(
+                f"an initial state needs, for each of {self.layers} layers, ({', '.join(self.state_names)}) of shape "
+                f"{(len(x_BSE), self.output_size)}; got {shapes}"
             )
 
-    def _layer(
+    def _forward_layer(
         self, n: int, x_BSE: Tensor, mask: Tensor | None, state: CellState, probe: Probe
     ) -> tuple[Tensor, CellState]:
-        """One layer in all its directions, their results side by side."""
+        """One layer in all its directions, with outputs and final states concatenated."""
         D = len(self.directions)
-        starts = zip(*(part.chunk(D, -1) for part in state), strict=True)
-        outputs, lasts = [], []
-        for d, (direction, start) in enumerate(zip(self.directions, starts, strict=True)):
-            cell, place = cast(Cell, self.cells[n * D + d]), within(probe, f"{n}.{direction}.")
-            backward = direction == "backward"
-            h_BSH, last = over_time(cell, (x_BSE,), start, mask=mask, backward=backward, probe=place)
+        initial_states = zip(*(s.chunk(D, -1) for s in state), strict=True)
+        outputs, finals = [], []
+        for d, (direction, initial) in enumerate(zip(self.directions, initial_states, strict=True)):
+            h_BSH, final = unroll(
+                cast(Cell, self.cells[n * D + d]),
+                (x_BSE,),
+                initial,
+                mask=mask,
+                backward=direction == "backward",
+                probe=scoped(probe, f"{n}.{direction}."),
+            )
             outputs.append(h_BSH)
-            lasts.append(last)
+            finals.append(final)
         if D == 1:
-            return outputs[0], lasts[0]
-        return torch.cat(outputs, -1), tuple(torch.cat(parts, -1) for parts in zip(*lasts, strict=True))
+            return outputs[0], finals[0]
+        return torch.cat(outputs, -1), tuple(torch.cat(both, -1) for both in zip(*finals, strict=True))

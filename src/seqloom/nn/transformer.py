@@ -1,9 +1,9 @@
-"""Layers of the Transformer: attention and a position-wise network, each on a residual path.
+"""Transformer layers: attention and feed-forward sub-layers with residual connections, pre-norm or post-norm.
 
-    before:  x ← x + f(norm(x))          after:  x ← norm(x + f(x))
+    pre-norm:  x ← x + f(norm(x))          post-norm:  x ← norm(x + f(x))
 
-Vaswani et al. 2017 normalise after; before trains without warm-up (Xiong et al. 2020), and then wants one more norm
-at the top of the stack.
+Vaswani et al. 2017 use post-norm. Pre-norm trains without warm-up (Xiong et al. 2020) and needs a final norm on top
+of the stack.
 """
 
 from typing import Literal
@@ -12,38 +12,38 @@ import torch
 from torch import Tensor, nn
 
 from seqloom.nn.dropout import Dropout
-from seqloom.nn.memory import by_sentence
-from seqloom.nn.multihead import MultiHead
-from seqloom.nn.probe import Probe, each_step, silent, within
+from seqloom.nn.memory import split_beams
+from seqloom.nn.multihead import MultiHeadAttention
+from seqloom.nn.probe import Probe, each_step, no_probe, scoped
 
-Norm = Literal["before", "after"]
+NormPlacement = Literal["pre", "post"]
 FeedForwardActivation = Literal["relu", "gelu"]
 
 
 class Residual(nn.Module):
-    """One residual path and its layer norm, before or after."""
+    """A residual connection with layer normalization, before the sub-layer (pre-norm) or after it (post-norm)."""
 
-    def __init__(self, size: int, norm: Norm, dropout: float) -> None:
+    def __init__(self, size: int, layer_norm: NormPlacement, dropout: float) -> None:
         super().__init__()
-        self.place = norm
+        self.layer_norm = layer_norm
         self.norm = nn.LayerNorm(size)
         self.dropout = Dropout(dropout)
 
-    def enter(self, x: Tensor) -> Tensor:
-        """What the function on this path reads."""
-        return self.norm(x) if self.place == "before" else x
+    def input(self, x: Tensor) -> Tensor:
+        """The input of the sub-layer f: norm(x) with pre-norm, x with post-norm."""
+        return self.norm(x) if self.layer_norm == "pre" else x
 
-    def join(self, x: Tensor, fx: Tensor) -> Tensor:
-        """Its result, joined to the path."""
+    def add(self, x: Tensor, fx: Tensor) -> Tensor:
+        """The output of the sub-layer added to x; normalized with post-norm."""
         x = x + self.dropout(fx)
-        return self.norm(x) if self.place == "after" else x
+        return self.norm(x) if self.layer_norm == "post" else x
 
 
 class FeedForward(nn.Sequential):
-    """The position-wise network: W_2 dropout(φ(W_1 x + b_1)) + b_2."""
+    """Position-wise feed-forward network: W_2 dropout(φ(W_1 x + b_1)) + b_2."""
 
-    def __init__(self, size: int, inner: int, activation: FeedForwardActivation, dropout: float) -> None:
-        first, second = nn.Linear(size, inner), nn.Linear(inner, size)
+    def __init__(self, size: int, ff_size: int, activation: FeedForwardActivation, dropout: float) -> None:
+        first, second = nn.Linear(size, ff_size), nn.Linear(ff_size, size)
         super().__init__(first, nn.ReLU() if activation == "relu" else nn.GELU(), Dropout(dropout), second)
         for linear in (first, second):
             nn.init.xavier_uniform_(linear.weight)
@@ -51,82 +51,89 @@ class FeedForward(nn.Sequential):
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then the position-wise network."""
-
-    def __init__(
-        self, size: int, heads: int, feed_forward: int, norm: Norm, activation: FeedForwardActivation, dropout: float
-    ) -> None:
-        super().__init__()
-        self.self_attention = MultiHead(size, heads, dropout=dropout)
-        self.self_path = Residual(size, norm, dropout)
-        self.feed_forward = FeedForward(size, feed_forward, activation, dropout)
-        self.feed_path = Residual(size, norm, dropout)
-
-    def forward(self, x_BSH: Tensor, mask_BS: Tensor | None, probe: Probe = silent) -> Tensor:
-        y = self.self_path.enter(x_BSH)
-        y, _ = self.self_attention(y, *self.self_attention.prepare(y), mask_BS, probe=within(probe, "self."))
-        x_BSH = self.self_path.join(x_BSH, y)
-        return self.feed_path.join(x_BSH, self.feed_forward(self.feed_path.enter(x_BSH)))
-
-
-class DecoderLayer(nn.Module):
-    """Self-attention over the past, attention over the memory (if there is one), the position-wise network."""
+    """Transformer encoder layer: self-attention, then a feed-forward network; B S H → B S H."""
 
     def __init__(
         self,
         size: int,
         heads: int,
-        feed_forward: int,
-        norm: Norm,
+        ff_size: int,
+        layer_norm: NormPlacement,
+        activation: FeedForwardActivation,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(size, heads, dropout=dropout)
+        self.self_path = Residual(size, layer_norm, dropout)
+        self.feed_forward = FeedForward(size, ff_size, activation, dropout)
+        self.feed_path = Residual(size, layer_norm, dropout)
+
+    def forward(self, x_BSH: Tensor, mask_BS: Tensor | None, probe: Probe = no_probe) -> Tensor:
+        y = self.self_path.input(x_BSH)
+        y, _ = self.self_attention(y, *self.self_attention.project_memory(y), mask_BS, probe=scoped(probe, "self."))
+        x_BSH = self.self_path.add(x_BSH, y)
+        return self.feed_path.add(x_BSH, self.feed_forward(self.feed_path.input(x_BSH)))
+
+
+class DecoderLayer(nn.Module):
+    """Transformer decoder layer: causal self-attention, cross-attention (with a memory), feed-forward network."""
+
+    def __init__(
+        self,
+        size: int,
+        heads: int,
+        ff_size: int,
+        layer_norm: NormPlacement,
         activation: FeedForwardActivation,
         dropout: float,
         memory_size: int | None,
     ) -> None:
         super().__init__()
-        self.self_attention = MultiHead(size, heads, dropout=dropout)
-        self.self_path = Residual(size, norm, dropout)
-        self.cross_attention: MultiHead | None = None
+        self.self_attention = MultiHeadAttention(size, heads, dropout=dropout)
+        self.self_path = Residual(size, layer_norm, dropout)
+        self.cross_attention: MultiHeadAttention | None = None
         if memory_size is not None:
-            self.cross_attention = MultiHead(size, heads, memory_size=memory_size, dropout=dropout)
-            self.cross_path = Residual(size, norm, dropout)
-        self.feed_forward = FeedForward(size, feed_forward, activation, dropout)
-        self.feed_path = Residual(size, norm, dropout)
+            self.cross_attention = MultiHeadAttention(size, heads, memory_size=memory_size, dropout=dropout)
+            self.cross_path = Residual(size, layer_norm, dropout)
+        self.feed_forward = FeedForward(size, ff_size, activation, dropout)
+        self.feed_path = Residual(size, layer_norm, dropout)
 
     def forward(
         self,
         x_RTH: Tensor,
-        past: tuple[Tensor, Tensor] | None,
+        kv_cache: tuple[Tensor, Tensor] | None,
         memory: tuple[Tensor, Tensor, Tensor | None] | None,
         *,
-        weights: bool = False,
-        probe: Probe = silent,
+        return_attention: bool = False,
+        probe: Probe = no_probe,
         by_step: bool = True,
     ) -> tuple[Tensor, tuple[Tensor, Tensor], Tensor | None]:
-        """The layer on T steps.
+        """Apply the layer to T steps, R T H.
 
-        past: cached keys and values of the t steps before, R N t H/N each; None: there were none.
-        memory: prepared keys and values B N S H/N, and the mask B S or None; each sentence's R/B beams see the same.
-        by_step: whether the probe's names have the number of the step, counted from the first of these; without it
-            there is one step, whose number the caller knows.
+        kv_cache: keys and values of the t previous steps, R N t H/N each; None at the start.
+        memory: projected keys and values B N S H/N, and the mask B S or None; shared by the R/B beams of a sentence.
+        by_step: call the probe once per step and append the step number, counted from 0, to its names. False is for
+            incremental decoding with a single step, whose number the caller appends.
 
-        Returns the steps, keys and values including their own, and (if asked) the weights on the memory R T S.
+        Returns the outputs, the updated KV cache, and the cross-attention weights R T S (None unless
+        ``return_attention``).
         """
         R, T, _ = x_RTH.shape
-        of_self, of_cross = within(probe, "self."), within(probe, "cross.")
+        self_probe, cross_probe = scoped(probe, "self."), scoped(probe, "cross.")
         if by_step:
-            of_self, of_cross = each_step(of_self, T, growing=True), each_step(of_cross, T)
-        y = self.self_path.enter(x_RTH)
-        keys, values = self.self_attention.prepare(y)
-        if past is not None and past[0].shape[2]:
-            keys, values = torch.cat((past[0], keys), 2), torch.cat((past[1], values), 2)
-        y, _ = self.self_attention(y, keys, values, causal=T > 1, probe=of_self)
-        x_RTH = self.self_path.join(x_RTH, y)
-        seen: Tensor | None = None
+            self_probe, cross_probe = each_step(self_probe, T, causal=True), each_step(cross_probe, T)
+        y = self.self_path.input(x_RTH)
+        keys, values = self.self_attention.project_memory(y)
+        if kv_cache is not None and kv_cache[0].shape[2]:
+            keys, values = torch.cat((kv_cache[0], keys), 2), torch.cat((kv_cache[1], values), 2)
+        y, _ = self.self_attention(y, keys, values, causal=T > 1, probe=self_probe)
+        x_RTH = self.self_path.add(x_RTH, y)
+        weights: Tensor | None = None
         if self.cross_attention is not None and memory is not None:
-            # To attention, the beams of a sentence are further steps of its target: the memory is not copied.
-            y = by_sentence(self.cross_path.enter(x_RTH), memory[0].shape[0]).flatten(1, 2)
-            y, seen = self.cross_attention(y, *memory, weights=weights, probe=of_cross)
-            x_RTH = self.cross_path.join(x_RTH, y.view(R, T, -1))
-            seen = None if seen is None else seen.view(R, T, -1)
-        x_RTH = self.feed_path.join(x_RTH, self.feed_forward(self.feed_path.enter(x_RTH)))
-        return x_RTH, (keys, values), seen
+            # Attention treats the beams of a sentence as additional steps, so the memory is not copied per beam.
+            y = split_beams(self.cross_path.input(x_RTH), memory[0].shape[0]).flatten(1, 2)
+            y, weights = self.cross_attention(y, *memory, return_attention=return_attention, probe=cross_probe)
+            x_RTH = self.cross_path.add(x_RTH, y.view(R, T, -1))
+            weights = None if weights is None else weights.view(R, T, -1)
+        x_RTH = self.feed_path.add(x_RTH, self.feed_forward(self.feed_path.input(x_RTH)))
+        return x_RTH, (keys, values), weights

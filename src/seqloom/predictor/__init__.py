@@ -1,7 +1,7 @@
-"""From values to values: a network with its fields answers examples under constraints, and scores targets."""
+"""From values to values: a network with its fields predicts outputs, under constraints, and scores targets."""
 
-from seqloom.predictor.answer import Answer, Score, Words
 from seqloom.predictor.constraints import Constraints
+from seqloom.predictor.prediction import Prediction, TargetScore, Words
 from seqloom.predictor.predictor import Predictor
 
-__all__ = ["Answer", "Constraints", "Predictor", "Score", "Words"]
+__all__ = ["Constraints", "Prediction", "Predictor", "TargetScore", "Words"]

@@ -1,4 +1,4 @@
-"""Alignment: from the weights of attention to pairs of source and target, by token or by word."""
+"""Alignment: from attention weights to pairs of source and target, by token or by word."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,60 +8,60 @@ from torch import Tensor
 from seqloom.data.tokenizers.base import WORD_START
 
 Links = list[tuple[int, int]]
-"""What belongs together: the numbers, from 0, of a source token and of a target token."""
+"""Pairs of aligned tokens: the indices, from 0, of a source token and of a target token."""
 
 
-def links(weights_TS: Tensor) -> Links:
-    """For every target token the source token with the greatest weight: of equals the first; of zeros none."""
-    if not weights_TS.numel():
+def links(attention_TS: Tensor) -> Links:
+    """Link every target token to the source token with the greatest weight: the first of ties; none if all are 0."""
+    if not attention_TS.numel():
         return []
-    greatest = weights_TS.max(1)
-    found = zip(greatest.indices.tolist(), greatest.values.tolist(), strict=True)
-    return [(s, t) for t, (s, weight) in enumerate(found) if weight > 0]
+    greatest = attention_TS.max(1)
+    pairs = zip(greatest.indices.tolist(), greatest.values.tolist(), strict=True)
+    return [(s, t) for t, (s, weight) in enumerate(pairs) if weight > 0]
 
 
 def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
-    """Links as alignment tools write them: ``0-0 1-2``, the source's number first."""
+    """Links in the Pharaoh format of alignment tools: ``0-0 1-2``, the source index first."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
-def word_numbers(pieces: Iterable[str]) -> list[int]:
-    """For every piece of a text the number of its word, ▁ being a space: words as ``str.split`` finds them.
+def word_ids(tokens: Iterable[str]) -> list[int]:
+    """The index of the word of every token, with words as in ``str.split`` (▁ is a space).
 
-    Further spaces belong to the word that follows; at the end, to the last; where there is no word, to none (−1).
+    Additional spaces belong to the following word; at the end, to the last word. Without any word, the index is −1.
     """
-    numbers: list[int] = []
-    number, word = 0, ""
-    for piece in pieces:
-        text = piece.replace(WORD_START, " ")
+    ids: list[int] = []
+    index, word = 0, ""
+    for token in tokens:
+        text = token.replace(WORD_START, " ")
         if text[:1].isspace() and word.strip():
-            number, word = number + 1, ""
+            index, word = index + 1, ""
         word += text
-        numbers.append(number)
-    last = number if word.strip() else number - 1
-    return [min(n, last) for n in numbers]
+        ids.append(index)
+    last = index if word.strip() else index - 1
+    return [min(n, last) for n in ids]
 
 
-def joined(tokens: Sequence[str], numbers: Sequence[int]) -> list[str]:
-    """The words that tokens make up, without ▁."""
-    words = [""] * (max(numbers, default=-1) + 1)
-    for token, number in zip(tokens, numbers, strict=True):
-        if number >= 0:
-            words[number] += token
+def join_words(tokens: Sequence[str], ids: Sequence[int]) -> list[str]:
+    """The words that consist of these tokens, without ▁."""
+    words = [""] * (max(ids, default=-1) + 1)
+    for token, index in zip(tokens, ids, strict=True):
+        if index >= 0:
+            words[index] += token
     return [word.replace(WORD_START, " ").strip() or word for word in words]
 
 
-def merged(weights_TS: Tensor, target: Sequence[int], source: Sequence[int]) -> Tensor:
-    """The weights of words: what the pieces of a target word give to all pieces of a source word, on average.
+def word_attention(attention_TS: Tensor, target: Sequence[int], source: Sequence[int]) -> Tensor:
+    """Attention weights by word: summed over the tokens of a source word, averaged over those of a target word.
 
-        w[i, j] = mean over t in word i of  Σ over s in word j of  weights[t, s]
+        w[i, j] = mean over t in word i of  Σ over s in word j of  attention[t, s]
 
-    target, source: for every token the number of its word.
+    target, source: the index of the word of every token.
     """
-    in_target_TI, in_source_SJ = (_membership(numbers).to(weights_TS) for numbers in (target, source))
-    return (in_target_TI / in_target_TI.sum(0)).T @ weights_TS @ in_source_SJ
+    in_target_TI, in_source_SJ = (_membership(ids).to(attention_TS) for ids in (target, source))
+    return (in_target_TI / in_target_TI.sum(0)).T @ attention_TS @ in_source_SJ
 
 
-def _membership(numbers: Sequence[int]) -> Tensor:
-    """Tokens × words, True where a token is of a word."""
-    return torch.tensor(numbers)[:, None] == torch.arange(max(numbers, default=-1) + 1)
+def _membership(ids: Sequence[int]) -> Tensor:
+    """Tokens × words, True where a token belongs to a word."""
+    return torch.tensor(ids)[:, None] == torch.arange(max(ids, default=-1) + 1)

@@ -1,54 +1,54 @@
-"""A grammar of texts for the tokens of a tokenizer."""
+"""Grammars over text, for the tokens of a tokenizer."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Protocol, runtime_checkable
 
-from seqloom.batch import UNKNOWN
+from seqloom.batch import UNK
 from seqloom.data.tokenizers import Tokenizer
 from seqloom.decode.grammar import Automaton, TokenGrammar
 
-NO_CHARACTER = "�"
+REPLACEMENT_CHARACTER = "�"
 
 
 @runtime_checkable
 class TextGrammar(Automaton, Protocol):
-    """What texts there may be: an automaton that reads their characters. A task ships one as its ``grammar``."""
+    """A grammar of output texts: an automaton over characters. A task can provide one as its ``grammar``."""
 
     def __hash__(self) -> int:
-        """It is kept with what was made of it."""
+        """A hash: the token grammars made from it are cached."""
 
 
 @dataclass(frozen=True)
-class AfterSpace:
-    """A grammar for tokenizers that put a space in front of the first word, which is not part of the text."""
+class LeadingSpaceGrammar:
+    """A grammar for tokenizers that add a space before the first word, which is not part of the text."""
 
     grammar: TextGrammar
-    start: ClassVar[object] = object()
+    initial: ClassVar[object] = object()
 
-    def follow(self, place: Hashable, character: str) -> Hashable | None:
-        """Where one more character leads: the first, if it is a space, to where the text begins."""
-        if place is not self.start:
-            return self.grammar.follow(place, character)
-        return self.grammar.start if character == " " else self.grammar.follow(self.grammar.start, character)
+    def transition(self, state: Hashable, char: str) -> Hashable | None:
+        """The state after one more character; a leading space leads to the initial state of the grammar."""
+        if state is not self.initial:
+            return self.grammar.transition(state, char)
+        return self.grammar.initial if char == " " else self.grammar.transition(self.grammar.initial, char)
 
-    def complete(self, place: Hashable) -> bool:
-        """Whether a text that stands there may end."""
-        return self.grammar.complete(self.grammar.start if place is self.start else place)
+    def is_final(self, state: Hashable) -> bool:
+        """Whether a text may end in this state."""
+        return self.grammar.is_final(self.grammar.initial if state is self.initial else state)
 
 
 @lru_cache(maxsize=8)
-def for_tokens(grammar: TextGrammar, tokenizer: Tokenizer) -> TokenGrammar:
-    """The grammar for the tokens of a tokenizer; kept, since to make it all tokens are read at every place."""
-    texts = additions(tokenizer)
-    whole = all(tokenizer.decode([id_]) == text for id_, text in enumerate(texts) if text)
-    return TokenGrammar(grammar if whole else AfterSpace(grammar), texts)
+def token_grammar(grammar: TextGrammar, tokenizer: Tokenizer) -> TokenGrammar:
+    """The grammar for the tokens of a tokenizer; cached, since it runs all tokens from all states."""
+    texts = token_texts(tokenizer)
+    no_leading_space = all(tokenizer.decode([id_]) == text for id_, text in enumerate(texts) if text)
+    return TokenGrammar(grammar if no_leading_space else LeadingSpaceGrammar(grammar), texts)
 
 
-def additions(tokenizer: Tokenizer) -> list[str]:
-    """What each token adds to a text that has begun; "" for special symbols and for single bytes of a character."""
-    first = UNKNOWN + 1
-    begun = tokenizer.decode([first])
-    texts = [tokenizer.decode([first, id_]).removeprefix(begun) for id_ in range(first, len(tokenizer))]
-    return [""] * first + ["" if NO_CHARACTER in text else text for text in texts]
+def token_texts(tokenizer: Tokenizer) -> list[str]:
+    """The text that each token adds after other tokens; "" for special tokens and single bytes of a character."""
+    first = UNK + 1
+    context = tokenizer.decode([first])
+    texts = [tokenizer.decode([first, id_]).removeprefix(context) for id_ in range(first, len(tokenizer))]
+    return [""] * first + ["" if REPLACEMENT_CHARACTER in text else text for text in texts]

@@ -1,4 +1,4 @@
-"""A network and its fields, from values to values: answers, and the log-probabilities of given targets."""
+"""A network and its fields, from values to values: predictions, and log-probabilities of given targets."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,291 +12,299 @@ from seqloom.batch import Batch
 from seqloom.data.examples import Example, is_blank
 from seqloom.data.fields import Fields
 from seqloom.data.pad import Array, pad
-from seqloom.decode import Search
+from seqloom.decode import Search, TokenConstraints
 from seqloom.decode.ensemble import Ensemble
-from seqloom.decode.lengths import Limits
-from seqloom.decode.protocol import Finder
+from seqloom.decode.history import BackPointers
+from seqloom.decode.lengths import TrainingLengths
+from seqloom.decode.protocol import SearchEngine
 from seqloom.decode.rollout import rollout, rolls_out
 from seqloom.decode.score import score
-from seqloom.decode.trail import Nodes
-from seqloom.errors import InputError, OptionError, SentenceError, SizeError
-from seqloom.metrics import Answers
-from seqloom.predictor.answer import BLANK, Answer, Score
+from seqloom.errors import ConfigError, InputError, SentenceError, ShapeError
+from seqloom.metrics import EvaluationData
 from seqloom.predictor.constraints import Constraints
-from seqloom.predictor.results import answers_of, as_row, tokenizer_of
-from seqloom.trace import Candidates, Recorder, Trace, TracedHypothesis
+from seqloom.predictor.prediction import BLANK, Prediction, TargetScore
+from seqloom.predictor.results import as_array, make_predictions, tokenizer_of
+from seqloom.trace import Recorder, TopCandidates, Trace, TracedHypothesis
 
-TOKENS = 6000
-"""The padded size of a batch of sources, which bounds the memory that answering takes."""
-USUAL_ROWS = 5
-"""A search that takes more rows for a sentence gets batches that are smaller by as much."""
+MAX_TOKENS = 6000
+"""Maximum number of source tokens in a batch, with padding; it bounds memory use."""
+DEFAULT_ROWS = 5
+"""Rows per sentence that fit this batch size: a search with more of them gets proportionally smaller batches."""
 Inputs = dict[str, list[Array]]
-"""What a network reads: a row of every example, by field."""
+"""The encoded inputs of a network: one array per example, by field."""
 
 
 @dataclass(frozen=True)
 class Predictor:
     """A network with the fields it was trained with, or an ensemble of such networks.
 
-    An example to predict is a mapping with a value for every input, or the value of the source alone.
+    An example to predict is a mapping with a value for every input, or only the value of the source.
 
-    network: whatever can be searched and scored: an ``Autoregressive`` model, or an ``Ensemble`` of them. A model
-        that writes no tokens is rolled out.
-    readers: the fields of an ensemble's networks, where their inputs differ. There is no attention then to show, as
-        each attends to steps of its own.
+    network: an ``Autoregressive`` model, an ``Ensemble`` of them, or an engine. A model whose output is not tokens
+        generates by rollout.
+    member_fields: the fields of an ensemble's networks, if they differ. Attention is then not available, since the
+        networks attend to different positions.
     """
 
     network: Any
     fields: Fields
-    readers: Sequence[Fields] = ()
+    member_fields: Sequence[Fields] = ()
 
     def __post_init__(self) -> None:
-        for network in self.networks:  # once: requests may be answered by several threads
+        for network in self.networks:  # here and not per call, since several threads may use the networks
             network.eval()
 
     @property
     def networks(self) -> list[Any]:
-        """The network, or those of the ensemble."""
+        """The network, or the networks of the ensemble."""
         return list(self.network.models) if isinstance(self.network, Ensemble) else [self.network]
 
     @property
     def device(self) -> torch.device:
-        """Where the network is."""
+        """The device of the network."""
         network = self.networks[0]
         device: torch.device = network.device if hasattr(network, "device") else next(network.parameters()).device
         return device
 
     @property
-    def limits(self) -> Limits | None:
-        """How long outputs may be, judging by the training data; None where it is not known."""
+    def training_lengths(self) -> TrainingLengths | None:
+        """The lengths in the training data, from which the maximum output length is derived; None if unknown."""
         lengths: Any = self.fields.limits
-        return None if lengths is None else Limits(**lengths)
+        return None if lengths is None else TrainingLengths(**lengths)
 
     @property
     def rolls_out(self) -> bool:
-        """Whether the network writes values that are not tokens: there is nothing to search or to score."""
+        """Whether the output is not tokens: then there is nothing to search or to score."""
         return rolls_out(self.network)
 
     @property
     def scores_targets(self) -> bool:
-        """Whether the network can be asked what it thinks of a target: an engine that searches by itself can't."""
-        return not isinstance(self.network, Finder) and not self.rolls_out
+        """Whether the network can score given targets; an engine that runs its own search can't."""
+        return not isinstance(self.network, SearchEngine) and not self.rolls_out
 
-    def answers(
+    def generate(
         self,
         examples: Sequence[Any],
         search: Search,
         *,
         constraints: Constraints | None = None,
-        weights: bool = True,
+        return_attention: bool = True,
         stop: Callable[[], bool] = lambda: False,
-    ) -> list[list[Answer]]:
-        """The answers to every example, best first, in their order; a blank source has a blank one.
+    ) -> list[list[Prediction]]:
+        """The predictions for every example, best first; the prediction for a blank source is blank.
 
-        search: where results are rolled out, only its lengths count.
-        constraints: what answers must begin with, hold and avoid.
-        weights: with those of attention.
-        stop: asked between batches; if it says so, what is left is answered by nothing.
+        search: the decoding strategy; in a rollout only its length limits apply.
+        constraints: what outputs must start with, contain and avoid.
+        return_attention: return attention weights, if the model has attention.
+        stop: called before every batch; if it returns True, the remaining examples get no predictions.
         """
         given = as_examples(examples)
-        read = self._read(given)
-        sources = read[0]["source"]
+        inputs = self._encode_inputs(given)
+        sources = inputs[0]["source"]
         if constraints is not None:
             constraints.check_sources(len(given))
-        found: list[list[Answer]] = [[] if len(row) else [BLANK] for row in sources]
-        most = TOKENS * USUAL_ROWS // max(search.rows, USUAL_ROWS)
-        for rows in _by_length([len(row) for row in sources], most):
+        predictions: list[list[Prediction]] = [[] if len(row) else [BLANK] for row in sources]
+        max_tokens = MAX_TOKENS * DEFAULT_ROWS // max(search.max_rows, DEFAULT_ROWS)
+        for rows in _batches_by_length([len(row) for row in sources], max_tokens):
             if stop():
                 break
-            batch = self._batch(rows, read)
-            masks = None if constraints is None else constraints.masks(rows, tokenizer_of(self.fields["target"]))
+            batch = self._make_batch(rows, inputs)
+            token_constraints = self._target_tokens(constraints, rows)
             if self.rolls_out:
-                hypotheses = rollout(self.network, batch, lengths=search.lengths, limits=self.limits)
+                hypotheses = rollout(
+                    self.network, batch, lengths=search.lengths, training_lengths=self.training_lengths
+                )
             else:
                 hypotheses = search(
                     self.network,
                     batch,
-                    weights=weights and not self.readers,
-                    masks=masks,
-                    read=partial(self._text, [given[row] for row in rows]),
-                    limits=self.limits,
+                    return_attention=return_attention and not self.member_fields,
+                    constraints=token_constraints,
+                    detokenize=partial(self._detokenize, [given[row] for row in rows]),
+                    training_lengths=self.training_lengths,
                 )
             for row, best in zip(rows, hypotheses, strict=True):
-                found[row] = answers_of(best, self.fields, sources[row], given[row])
-        return found
+                predictions[row] = make_predictions(best, self.fields, sources[row], given[row])
+        return predictions
 
     def trace(self, example: Any, search: Search, *, constraints: Constraints | None = None) -> Trace:
-        """One example through the model, everything recorded; the results are those of ``answers``."""
+        """Record activations and search history for one example; the results equal those of ``generate``."""
         if not self.scores_targets:
-            raise OptionError(
-                "this model writes no tokens, and there is no search to trace"
+            raise ConfigError(
+                "trace needs a model that predicts tokens: this one generates by rollout, without a search"
                 if self.rolls_out
-                else "this engine searches by itself and shows nothing of it: use PyTorch"
+                else "this engine does not support trace: use PyTorch (the default)"
             )
-        reader, writer = self.fields["source"], self.fields["target"]
+        source_field, target_field = self.fields["source"], self.fields["target"]
         given = as_examples([example])
-        read = self._read(given)
-        if not len(read[0]["source"][0]):
+        inputs = self._encode_inputs(given)
+        if not len(inputs[0]["source"][0]):
             raise InputError("the source is blank: there is nothing to trace")
-        recorder, history = Recorder(), list[Nodes]()
+        recorder, history = Recorder(), list[BackPointers]()
         (best,) = search(
             self.network,
-            self._batch([0], read),
-            masks=None if constraints is None else constraints.masks([0], tokenizer_of(writer)),
-            read=partial(self._text, given),
-            limits=self.limits,
+            self._make_batch([0], inputs),
+            constraints=self._target_tokens(constraints, [0]),
+            detokenize=partial(self._detokenize, given),
+            training_lengths=self.training_lengths,
             probe=recorder,
             history=history,
         )
         return Trace(
-            source=reader.show(read[0]["source"][0]),
+            source=source_field.show(inputs[0]["source"][0]),
             hypotheses=[
                 TracedHypothesis(
-                    text=writer.decode(as_row(h.tokens, writer), given[0]),
-                    tokens=writer.show(as_row(h.tokens, writer)),
+                    text=target_field.decode(as_array(h.tokens, target_field), given[0]),
+                    tokens=target_field.show(as_array(h.tokens, target_field)),
                     log_prob=h.log_prob,
                     token_log_probs=h.token_log_probs,
-                    score=h.value,
+                    score=h.score,
                     finished=h.finished,
                     rows=h.rows,
                 )
                 for h in best
             ],
             steps=[
-                Candidates(
+                TopCandidates(
                     rows=nodes.row_X.tolist(),
                     parents=nodes.parent_X.tolist(),
-                    tokens=writer.show(nodes.token_X.cpu().numpy()),
+                    tokens=target_field.show(nodes.token_X.cpu().numpy()),
                     log_probs=nodes.log_prob_X.tolist(),
                 )
                 for nodes in history
             ],
-            activations=recorder.seen,
+            activations=recorder.activations,
         )
 
-    def scores(self, examples: Sequence[Any], targets: Sequence[Any]) -> list[Score]:
+    def scores(self, examples: Sequence[Any], targets: Sequence[Any]) -> list[TargetScore]:
         """The model's log-probability of every target, given its example."""
         if not self.scores_targets:
-            raise OptionError(
-                "this model writes values that are not tokens: there is nothing to score"
+            raise ConfigError(
+                "the output of this model is not tokens: there is nothing to score"
                 if self.rolls_out
-                else "this engine finds answers and does not score given ones: use PyTorch, or onnx"
+                else "this engine does not score given targets: use PyTorch (the default) or engine 'onnx'"
             )
         if len(examples) != len(targets):
-            raise SizeError(f"{len(examples)} sources and {len(targets)} targets: each source needs one target")
+            raise ShapeError(f"{len(examples)} sources and {len(targets)} targets: each source needs one target")
         given = [
             {**example, "target": target} for example, target in zip(as_examples(examples), targets, strict=True)
         ]
-        writer, read = self.fields["target"], self._read(given)
+        field, inputs = self.fields["target"], self._encode_inputs(given)
         target_rows = self.fields.encode("target", given)
-        for number, source in enumerate(read[0]["source"]):
+        for number, source in enumerate(inputs[0]["source"]):
             if not len(source):
-                raise SizeError(f"source {number} is empty, and a model can't score what follows from nothing")
-        scores: list[Score | None] = [None] * len(given)
-        lengths = [max(len(s), len(t)) for s, t in zip(read[0]["source"], target_rows, strict=True)]
-        for rows in _by_length(lengths, TOKENS):
-            scored = score(self.network, self._batch(rows, [{**inputs, "target": target_rows} for inputs in read]))
-            logs, right = scored.log_probs.tolist(), scored.correct.sum(1).tolist()
-            for row, log_probs, correct in zip(rows, logs, right, strict=True):
+                raise ShapeError(f"source {number} is empty: a target can be scored only with a source")
+        scores: list[TargetScore | None] = [None] * len(given)
+        lengths = [max(len(s), len(t)) for s, t in zip(inputs[0]["source"], target_rows, strict=True)]
+        for rows in _batches_by_length(lengths, MAX_TOKENS):
+            batch = self._make_batch(rows, [{**columns, "target": target_rows} for columns in inputs])
+            scored = score(self.network, batch)
+            log_prob_rows, correct_counts = scored.log_probs.tolist(), scored.correct.sum(1).tolist()
+            for row, log_probs, correct in zip(rows, log_prob_rows, correct_counts, strict=True):
                 target = target_rows[row]
-                real, shown = log_probs[: len(target)], writer.show(target[: len(target) - writer.end_steps])
-                scores[row] = Score(sum(real), shown, real, int(correct))
+                unpadded, tokens = log_probs[: len(target)], field.show(target[: len(target) - field.end_steps])
+                scores[row] = TargetScore(sum(unpadded), tokens, unpadded, int(correct))
         return [score for score in scores if score is not None]
 
-    def judged(
+    def predict_for_evaluation(
         self,
         examples: Sequence[Example],
         search: Search,
         *,
         constraints: Constraints | None = None,
         stop: Callable[[], bool] = lambda: False,
-    ) -> Answers | None:
-        """All that metrics look at: answers by ``search``, and the target's log-probability if it is known.
+    ) -> EvaluationData | None:
+        """The input of metrics: predictions by ``search``, and the targets' log-probabilities if available.
 
-        None if it was stopped.
+        None if ``stop`` returned True.
         """
-        answers = self.answers(examples, search, constraints=constraints, weights=False, stop=stop)
+        predictions = self.generate(examples, search, constraints=constraints, return_attention=False, stop=stop)
         if stop():
             return None
-        best = [found[0] if found else BLANK for found in answers]
-        judged = Answers(
-            [answer.text for answer in best],
+        best = [candidates[0] if candidates else BLANK for candidates in predictions]
+        data = EvaluationData(
+            [prediction.text for prediction in best],
             [(example["target"], *example.references) for example in examples],
             [example["source"] for example in examples],
-            np.array([len(answer.source_tokens) for answer in best]),
-            truncated=np.array([answer.truncated for answer in best]),
+            np.array([len(prediction.source_tokens) for prediction in best]),
+            truncated=np.array([prediction.truncated for prediction in best]),
         )
         if not self.scores_targets:
-            return judged
+            return data
         scores = self.scores(examples, [example["target"] for example in examples])
         return replace(
-            judged,
+            data,
             log_probs=np.array([score.log_prob for score in scores]),
             tokens=np.array([len(score.token_log_probs) for score in scores]),
             correct=np.array([score.correct for score in scores]),
         )
 
-    def _text(self, examples: Sequence[Mapping[str, Any]], number: int, tokens: list[int]) -> str:
-        """What tokens are as an answer to one of some examples, for a search that judges by text."""
-        return str(self.fields["target"].decode(as_row(tokens, self.fields["target"]), examples[number]))
+    def _target_tokens(self, constraints: Constraints | None, rows: Sequence[int]) -> TokenConstraints | None:
+        """The constraints in target tokens, for the examples with these indices."""
+        return None if constraints is None else constraints.to_tokens(rows, tokenizer_of(self.fields["target"]))
 
-    def _read(self, given: Sequence[Mapping[str, Any]]) -> list[Inputs]:
-        """All inputs as arrays, by the fields of every reader that there is; a blank source has no steps."""
-        real = [n for n, example in enumerate(given) if "source" not in example or not is_blank(example["source"])]
-        found = []
-        for fields in self.readers or [self.fields]:
+    def _detokenize(self, examples: Sequence[Mapping[str, Any]], number: int, tokens: list[int]) -> str:
+        """The text of output tokens for one of the examples, for a search that compares texts."""
+        return str(self.fields["target"].decode(as_array(tokens, self.fields["target"]), examples[number]))
+
+    def _encode_inputs(self, given: Sequence[Mapping[str, Any]]) -> list[Inputs]:
+        """Encode the inputs by ``fields``, or by each of ``member_fields``; a blank source has length 0."""
+        present = [n for n, example in enumerate(given) if "source" not in example or not is_blank(example["source"])]
+        encoded_inputs = []
+        for fields in self.member_fields or [self.fields]:
             inputs: Inputs = {name: [np.zeros(0)] * len(given) for name in fields if name != "target"}
             for name, rows in inputs.items():
                 try:
-                    encoded = fields.encode(name, [given[n] for n in real])
+                    encoded = fields.encode(name, [given[n] for n in present])
                 except SentenceError as error:
-                    raise SentenceError(error.problem, real[error.sentence or 0]) from None
-                for n, row in zip(real, encoded, strict=True):
+                    raise SentenceError(error.problem, present[error.sentence or 0]) from None
+                for n, row in zip(present, encoded, strict=True):
                     rows[n] = row
-            found.append(inputs)
-        for n in real:
-            if not all(len(inputs["source"][n]) for inputs in found):  # for one of them it is blank: for all
-                for inputs in found:
+            encoded_inputs.append(inputs)
+        for n in present:
+            if not all(len(inputs["source"][n]) for inputs in encoded_inputs):  # blank for one network: for all
+                for inputs in encoded_inputs:
                     inputs["source"][n] = np.zeros(0)
                 continue
-            for name in {name for inputs in found for name, rows in inputs.items() if not len(rows[n])}:
-                raise SentenceError(f"its {name} is empty", n)
-        for network, inputs in zip(self.networks, found if self.readers else found * len(self.networks), strict=True):
-            _check_lengths(inputs["source"], network.longest_source)
-        return found
+            for name in {name for inputs in encoded_inputs for name, rows in inputs.items() if not len(rows[n])}:
+                raise SentenceError(f"its {name} is empty: give it a value", n)
+        by_network = encoded_inputs if self.member_fields else encoded_inputs * len(self.networks)
+        for network, inputs in zip(self.networks, by_network, strict=True):
+            _check_lengths(inputs["source"], network.max_source_length)
+        return encoded_inputs
 
-    def _batch(self, rows: Sequence[int], read: Sequence[Inputs]) -> Any:
-        """Some of the examples, as the network takes them: a batch, or one for every reader."""
+    def _make_batch(self, rows: Sequence[int], encoded_inputs: Sequence[Inputs]) -> Any:
+        """A batch of the examples with these indices, or one batch per member of ``member_fields``."""
         batches = [
             Batch({name: pad([column[row] for row in rows]) for name, column in inputs.items()}).to(self.device)
-            for inputs in read
+            for inputs in encoded_inputs
         ]
-        return batches if self.readers else batches[0]
+        return batches if self.member_fields else batches[0]
 
 
 def as_examples(given: Sequence[Any]) -> list[Mapping[str, Any]]:
-    """Examples to predict, each with its inputs by name."""
+    """Examples as mappings from input names to values."""
     return [one if isinstance(one, Mapping) else {"source": one} for one in given]
 
 
-def _check_lengths(sources: Sequence[Array], longest: int | None) -> None:
-    """Refuse the first source that goes on behind the last position that a network has learned."""
+def _check_lengths(sources: Sequence[Array], max_length: int | None) -> None:
+    """Raise an error for the first source that is longer than the positional encoding of a network."""
     for number, ids in enumerate(sources):
-        if longest is not None and len(ids) > longest:
+        if max_length is not None and len(ids) > max_length:
             raise SentenceError(
-                f"a source of {len(ids)} tokens is too long, as the model knows {longest} positions: "
-                "make it shorter, or train with positions: {name: learned, longest: …}, or with sinusoidal ones",
+                f"the source has {len(ids)} tokens, but the model supports at most {max_length}: shorten it, or "
+                "train with a greater encoder.positional_encoding.max_positions, or with sinusoidal positions",
                 number,
             )
 
 
-def _by_length(lengths: Sequence[int], tokens: int) -> Iterator[list[int]]:
-    """The numbers of the rows that hold something, the longest first, in batches of about so many tokens."""
+def _batches_by_length(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+    """Batches of the indices of non-empty rows, longest first, of at most this many tokens with padding."""
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
         if lengths[row] == 0:
             break
-        if batch and (len(batch) + 1) * lengths[batch[0]] > tokens:
+        if batch and (len(batch) + 1) * lengths[batch[0]] > max_tokens:
             yield batch
             batch = []
         batch.append(row)

@@ -1,4 +1,4 @@
-"""Presets: published architectures as YAML. They fix the wiring; sizes are set apart from them."""
+"""Presets: published architectures as YAML. A preset does not set sizes, dropout or training options."""
 
 from functools import cache
 from importlib.resources import files
@@ -15,7 +15,7 @@ def preset_names() -> list[str]:
 
 
 def load_preset(name: str) -> dict[str, Any]:
-    """The description of a model, as the preset's file has it."""
+    """The description of a preset's model."""
     if name not in preset_names():
         raise unknown("preset", name, preset_names())
     loaded: dict[str, Any] = YAML(typ="safe").load(_text(name))
@@ -23,7 +23,7 @@ def load_preset(name: str) -> dict[str, Any]:
 
 
 def preset_paper(name: str) -> str:
-    """The paper that a preset follows: the comment that its file begins with."""
+    """The header comment of a preset's file: the paper that it follows, and where it deviates from it."""
     lines = []
     for line in _text(name).splitlines():
         if not line.startswith("#"):

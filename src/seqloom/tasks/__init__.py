@@ -1,4 +1,4 @@
-"""Tasks: data that ships with seqloom or is made by it, each in a file of its own."""
+"""Tasks: built-in synthetic datasets, one per module."""
 
 from seqloom.tasks.base import Pair, Part, Task
 

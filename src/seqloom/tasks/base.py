@@ -1,4 +1,4 @@
-"""What a task is: examples to learn from, the fields that suit them, and the metric that judges them."""
+"""The base class of tasks: a dataset, its default tokenizers, and its validation metric."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -6,35 +6,35 @@ from random import Random
 from typing import ClassVar, Final, Literal
 from zlib import crc32
 
-from seqloom.errors import OptionError
+from seqloom.errors import ConfigError
 from seqloom.registry import Spec
 
 Pair = tuple[str, str]
 """A source and its target."""
 Part = Literal["train", "dev", "test"]
 
-DRAWS: Final = 1000
-"""How many pairs are drawn to find one of a part, before we give up."""
+MAX_DRAWS: Final = 1000
+"""Maximum number of pairs drawn to find one that belongs to a part."""
 
 
 class Task:
-    """Pairs of source and target for training, validation and test, the same for the same options.
+    """A dataset of (source, target) pairs: training, validation and test set. The same options give the same data.
 
-    A subclass implements ``pairs``. No source is in two parts.
+    A subclass implements ``pairs``. No source occurs in two parts.
 
-    fields: the tokenizers of source and target that a run uses by default.
-    metric: the metric that selects the best weights by default.
+    fields: default tokenizers of source and target.
+    metric: default validation metric, which selects the best checkpoint.
     """
 
     fields: ClassVar[Mapping[str, Spec]] = {"source": "character", "target": "character"}
-    metric: ClassVar[Spec] = "exact"
+    metric: ClassVar[Spec] = "exact_match"
 
     def pairs(self, part: Part) -> list[Pair]:
-        """All pairs of a part."""
+        """All pairs of a part of the dataset."""
         raise NotImplementedError
 
     def alignment(self, source: str, target: str) -> list[int] | None:
-        """For each target token, the position of the source token it comes from; None if the task doesn't know."""
+        """The position of the source token that each target token comes from; None if it is unknown."""
         return None
 
     @cached_property
@@ -54,22 +54,24 @@ class Task:
 
 
 def draw_pairs(draw: Callable[[Random], Pair], part: Part, *, size: int, seed: int) -> list[Pair]:
-    """``size`` random pairs of a part; ``part_of`` their sources keeps the parts disjoint."""
+    """Draw ``size`` random pairs of a part. ``part_of`` assigns each source to one part, so parts are disjoint."""
     random = Random(f"{part} {seed}")
     pairs: list[Pair] = []
     for _ in range(size):
-        drawn = (draw(random) for _ in range(DRAWS))
+        drawn = (draw(random) for _ in range(MAX_DRAWS))
         pair = next((pair for pair in drawn if part_of(pair[0]) == part), None)
         if pair is None:
-            raise OptionError(f"there is hardly a source for the {part} set: allow longer ones, or more symbols")
+            raise ConfigError(
+                f"the task has too few different sources for the {part} set: allow longer sources, or more symbols"
+            )
         pairs.append(pair)
     return pairs
 
 
 def part_of(source: str) -> Part:
-    """The part that a source belongs to, by its checksum: 10 % each are for validation and test.
+    """Assign a source to a part by its checksum: 10 % of the sources each are for validation and test.
 
-    It depends on nothing else, so a model trained with one seed or size can be tested with another.
+    The part depends on nothing else, so a model trained with one seed or size can be tested with another.
     """
     parts: dict[int, Part] = {0: "dev", 1: "test"}
     return parts.get(crc32(source.encode()) % 10, "train")

@@ -1,14 +1,14 @@
-"""``copy``: a random string as it is."""
+"""``copy``: copy a random string."""
 
 from collections.abc import Sequence
 from random import Random
 from string import ascii_lowercase
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
-from seqloom.errors import OptionError
-from seqloom.registry import Count, register
+from seqloom.errors import ConfigError
+from seqloom.registry import register
 from seqloom.tasks.permutation import Permutation
 
 Alphabet = Annotated[str, Field(pattern=r"^\S+$")]
@@ -16,29 +16,34 @@ Alphabet = Annotated[str, Field(pattern=r"^\S+$")]
 
 @register("task", "copy")
 class Copy(Permutation):
-    """Random strings, to be copied.
+    """Copy a random string.
 
-    ``kqae`` is ``kqae``. Lengths and characters are drawn uniformly.
+    ``kqae`` → ``kqae``. Lengths and characters are drawn uniformly.
 
-    seed: of everything random.
-    train, dev, test: how many pairs there are.
-    shortest, longest: how many characters a string has.
-    alphabet: the characters to draw from.
+    seed: random seed of the data.
+    train: number of training pairs.
+    dev: number of validation pairs.
+    test: number of test pairs.
+    shortest: minimum length of a string, in characters.
+    longest: maximum length of a string, in characters.
+    alphabet: characters to draw from.
     """
 
     def __init__(
         self,
         *,
         seed: int = 1,
-        train: Count = 10_000,
-        dev: Count = 500,
-        test: Count = 1_000,
-        shortest: Count = 5,
-        longest: Count = 15,
+        train: PositiveInt = 10_000,
+        dev: PositiveInt = 500,
+        test: PositiveInt = 1_000,
+        shortest: PositiveInt = 5,
+        longest: PositiveInt = 15,
         alphabet: Alphabet = ascii_lowercase,
     ) -> None:
         if shortest > longest:
-            raise OptionError(f"shortest={shortest} is greater than longest={longest}: no string has such a length")
+            raise ConfigError(
+                f"shortest={shortest} is greater than longest={longest}: decrease shortest or increase longest"
+            )
         super().__init__(seed=seed, train=train, dev=dev, test=test)
         self.shortest, self.longest, self.alphabet = shortest, longest, alphabet
 

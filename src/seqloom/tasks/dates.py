@@ -1,4 +1,4 @@
-"""``dates``: from dates as people write them all over the world to ISO 8601."""
+"""``dates``: convert dates written in many locales to ISO 8601."""
 
 from calendar import isleap, monthrange
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from itertools import cycle, islice
 from random import Random
 from typing import Annotated, ClassVar, Final
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
-from seqloom.registry import Count, Share, register
+from seqloom.registry import Fraction, register
 from seqloom.tasks.base import Pair, Part, Task
 from seqloom.tasks.date_writer import DateWriter
 from seqloom.tasks.noise import add_noise
@@ -28,18 +28,18 @@ Locales = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class IsoDate:
-    """The grammar of the task's answers, as an automaton over characters: ``2024-02-29``, and no 30th.
+    """The grammar of the targets, as an automaton over characters: ``2024-02-29`` is valid, February 30 is not.
 
-    A text stands where its own characters are; only that what can go on alike stands in one place: all leap years in
-    2000 and all others in 2001, months in the first of as many days.
+    A state is the prefix read so far, except that prefixes with the same continuations share a state: all leap years
+    are state ``2000`` and all others ``2001``, and all months of a length are the first month of that length.
     """
 
-    start = ""
+    initial = ""
 
-    def follow(self, place: str, character: str) -> str | None:
-        """Where a text stands after one more character; None if no date of the task begins so."""
-        text = place + character
-        if text not in beginnings():
+    def transition(self, state: str, character: str) -> str | None:
+        """The state after one more character; None if no date of the task has this prefix."""
+        text = state + character
+        if text not in valid_prefixes():
             return None
         if len(text) == len("2000"):
             return "2000" if isleap(int(text)) else "2001"
@@ -48,26 +48,28 @@ class IsoDate:
             return text[:5] + {31: "01", 30: "04"}.get(days, "02")
         return text
 
-    def complete(self, place: str) -> bool:
-        """Whether it is a whole date."""
-        return len(place) == len("2000-01-01")
+    def is_final(self, state: str) -> bool:
+        """Whether the text read so far is a complete date."""
+        return len(state) == len("2000-01-01")
 
 
 @register("task", "dates")
 class Dates(Task):
-    """Dates as people write them in 39 locales, to ISO 8601.
+    """Convert dates written in 39 locales to ISO 8601.
 
-    ``en_US 1/2/2024`` is ``2024-01-02``, and ``en_GB 1/2/2024`` is ``2024-02-01``. The patterns and names are CLDR's,
-    by babel: all of a locale's that hold day, month and year in the Gregorian calendar, the year always in full, with
-    Latin digits and with the locale's own; then people's noise. The days from 1900 to 2099 are dealt out once for all
-    to training (80 %), development and test (10 % each), so none is in two of them, whatever the locale, the sizes or
-    the seed.
+    ``en_US 1/2/2024`` → ``2024-01-02``, ``en_GB 1/2/2024`` → ``2024-02-01``. Patterns and names are those of CLDR,
+    through babel: all patterns of a locale that contain day, month and year in the Gregorian calendar, with the full
+    year, in Latin digits and in the locale's own. Typing noise is added to the sources. The days from 1900 to 2099
+    are permanently divided into training (80 %), validation and test (10 % each), so no day is in two parts, whatever
+    the locales, the sizes or the seed.
 
-    seed: of everything random.
-    train, dev, test: how many pairs there are.
-    locales: as babel names them.
-    noise: the chance of each kind of noise (capitals or none; spaces missing, extra or plain instead of non-breaking;
-        missing dots; missing commas).
+    seed: random seed of the data.
+    train: number of training pairs.
+    dev: number of validation pairs.
+    test: number of test pairs.
+    locales: names of the locales, as in babel.
+    noise: probability of each kind of typing noise (upper or lower case; missing, extra or plain instead of
+        non-breaking spaces; missing dots; missing commas).
     """
 
     grammar: ClassVar[IsoDate] = IsoDate()
@@ -76,11 +78,11 @@ class Dates(Task):
         self,
         *,
         seed: int = 1,
-        train: Count = 60_000,
-        dev: Count = 500,
-        test: Count = 1_000,
+        train: PositiveInt = 60_000,
+        dev: PositiveInt = 500,
+        test: PositiveInt = 1_000,
         locales: Locales = LOCALES,
-        noise: Share = 0.15,
+        noise: Fraction = 0.15,
     ) -> None:
         self.seed, self.noise = seed, noise
         self.sizes: dict[Part, int] = {"train": train, "dev": dev, "test": test}
@@ -88,12 +90,12 @@ class Dates(Task):
 
     def pairs(self, part: Part) -> list[Pair]:
         random = Random(f"{part} {self.seed}")
-        return written(deal()[part], self.sizes[part], writers=self.writers, noise=self.noise, random=random)
+        return make_pairs(split_days()[part], self.sizes[part], writers=self.writers, noise=self.noise, random=random)
 
 
 @cache
-def deal() -> dict[Part, list[date]]:
-    """The days of two centuries for training, development and test: every day in one of them, for good."""
+def split_days() -> dict[Part, list[date]]:
+    """The days of two centuries, permanently divided into training, validation and test days."""
     days = [date.fromordinal(n) for n in range(date(1900, 1, 1).toordinal(), date(2100, 1, 1).toordinal())]
     Random("every day in one of them").shuffle(days)
     tenth = len(days) // 10
@@ -101,20 +103,20 @@ def deal() -> dict[Part, list[date]]:
 
 
 @cache
-def beginnings() -> frozenset[str]:
-    """Of all years of the task, and of all days of the two that stand for the others."""
+def valid_prefixes() -> frozenset[str]:
+    """All prefixes of the years of the task, and of the days of 2000 and 2001, which represent all other years."""
     days = [date(2000, 1, 1) + timedelta(n) for n in range(366 + 365)]
-    whole = [*map(str, range(1900, 2100)), *(day.isoformat() for day in days)]
-    return frozenset(text[:n] for text in whole for n in range(len(text) + 1))
+    texts = [*map(str, range(1900, 2100)), *(day.isoformat() for day in days)]
+    return frozenset(text[:n] for text in texts for n in range(len(text) + 1))
 
 
-def written(
+def make_pairs(
     days: Sequence[date], size: int, *, writers: Sequence[DateWriter], noise: float, random: Random
 ) -> list[Pair]:
-    """``size`` pairs: the days in a new order, over and over if need be, each by a writer drawn at random."""
+    """Make ``size`` pairs: the days in random order, repeated if necessary, each written in a random locale."""
     pairs = []
     for day in islice(cycle(random.sample(days, len(days))), size):
         writer = random.choice(writers)
-        text = add_noise(writer.write(day, random), random, chance=noise)
+        text = add_noise(writer.write(day, random), random, probability=noise)
         pairs.append((f"{writer.name} {text}", day.isoformat()))
     return pairs

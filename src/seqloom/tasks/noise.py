@@ -1,6 +1,6 @@
-"""The noise that people make when they type what a style guide would print.
+"""Typing noise: the deviations from standard spelling in dates typed by people.
 
-Nothing here joins two numbers: ``1. 2. 2024`` may lose its dots, but ``1.2.2024`` may not.
+No kind of noise joins two numbers: ``1. 2. 2024`` can lose its dots, but ``1.2.2024`` can't.
 """
 
 import re
@@ -11,7 +11,7 @@ Noise = Callable[[str, Random], str]
 
 
 def _not_between_digits(characters: str) -> re.Pattern[str]:
-    """One of the characters, wherever its absence joins no two digits (of any script)."""
+    """Match one of the characters, except between two digits (of any script)."""
     return re.compile(rf"(?<!\d)[{characters}]|[{characters}](?!\d)")
 
 
@@ -23,27 +23,27 @@ TYPEWRITER = str.maketrans({"\u00a0": " ", "\u202f": " ", "\u200e": None, "\u200
 
 
 def typewriter(text: str, random: Random) -> str:
-    """What keyboards lack: non-breaking spaces become plain ones, marks of direction vanish."""
+    """Replace characters missing on keyboards: plain instead of non-breaking spaces, no direction marks."""
     return text.translate(TYPEWRITER)
 
 
 def case(text: str, random: Random) -> str:
-    """All capitals, or none."""
+    """Uppercase or lowercase the whole text."""
     return text.upper() if random.random() < 0.5 else text.lower()
 
 
 def missing_dots(text: str, random: Random) -> str:
-    """No dots, but between digits."""
+    """Remove all dots except between digits."""
     return DOT.sub("", text)
 
 
 def missing_commas(text: str, random: Random) -> str:
-    """No commas, but between digits."""
+    """Remove all commas except between digits."""
     return COMMA.sub("", text)
 
 
 def missing_space(text: str, random: Random) -> str:
-    """One space forgotten."""
+    """Remove one space."""
     spaces = [match.start() for match in SPACE.finditer(text)]
     if not spaces:
         return text
@@ -52,7 +52,7 @@ def missing_space(text: str, random: Random) -> str:
 
 
 def extra_space(text: str, random: Random) -> str:
-    """One space too many, after a space or a separator."""
+    """Add a space after a space or a separator."""
     gaps = [match.end() for match in GAP.finditer(text)]
     if not gaps:
         return text
@@ -63,9 +63,9 @@ def extra_space(text: str, random: Random) -> str:
 NOISES: tuple[Noise, ...] = (typewriter, case, missing_dots, missing_commas, missing_space, extra_space)
 
 
-def add_noise(text: str, random: Random, *, chance: float) -> str:
-    """The text with each kind of noise at its ``chance``, by itself."""
+def add_noise(text: str, random: Random, *, probability: float) -> str:
+    """Apply each kind of noise independently, with probability ``probability``."""
     for noise in NOISES:
-        if random.random() < chance:
+        if random.random() < probability:
             text = noise(text, random)
     return text

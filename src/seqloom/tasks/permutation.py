@@ -1,4 +1,4 @@
-"""Tasks whose targets are their sources in another order, so that the true alignment is known."""
+"""Tasks whose target is a permutation of the source, so that the true alignment is known."""
 
 from collections.abc import Sequence
 from random import Random
@@ -8,24 +8,24 @@ from seqloom.tasks.base import Pair, Part, Task, draw_pairs
 
 
 class Permutation(Task):
-    """Random sequences, to be put in an order that depends on what they hold.
+    """Random sequences and a reordering that depends on their tokens.
 
     A subclass implements ``draw`` and ``order``.
     """
 
     separator: ClassVar[str] = ""
-    """What stands between two tokens."""
+    """String between two tokens."""
 
     def __init__(self, *, seed: int, train: int, dev: int, test: int) -> None:
         self.seed = seed
         self.sizes: dict[Part, int] = {"train": train, "dev": dev, "test": test}
 
     def draw(self, random: Random) -> list[str]:
-        """The tokens of a random source."""
+        """Draw the tokens of a random source."""
         raise NotImplementedError
 
     def order(self, tokens: Sequence[str]) -> list[int]:
-        """The positions of the source's tokens in the order of the target."""
+        """The source positions of the target tokens, in target order."""
         raise NotImplementedError
 
     def pairs(self, part: Part) -> list[Pair]:

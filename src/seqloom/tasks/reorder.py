@@ -1,13 +1,13 @@
-"""``reorder``: sentences of a made-up language in another word order."""
+"""``reorder``: reorder the words of sentences in an artificial language."""
 
 from collections.abc import Sequence
 from itertools import product
 from random import Random
 from typing import Annotated, ClassVar, Final
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt, PositiveInt
 
-from seqloom.registry import Count, Natural, Spec, register
+from seqloom.registry import Spec, register
 from seqloom.tasks.permutation import Permutation
 
 STEMS: Final = ["".join(letters) for letters in product("bdfgklmnprtv", "aeiou", "lnrst")]
@@ -16,24 +16,27 @@ Words = Annotated[int, Field(ge=1, le=len(STEMS))]
 
 @register("task", "reorder")
 class Reorder(Permutation):
-    """Sentences of a made-up language, whose verbs move to the end and adjectives behind their nouns.
+    """Reorder sentences of an artificial language: verbs move to the end, adjectives after their nouns.
 
-    ``granda hundo vidas kato`` is ``hundo granda kato vidas``. A word's ending tells its class: -a adjective, -o
-    noun, -as verb; ``kaj`` joins clauses. Where a word goes depends on the classes of the words around it.
+    ``granda hundo vidas kato`` → ``hundo granda kato vidas``. The suffix of a word determines its class: -a for
+    adjectives, -o for nouns, -as for verbs; ``kaj`` joins clauses. The target position of a word depends on the
+    classes of the words around it.
 
-    seed: of everything random.
-    train, dev, test: how many pairs there are.
-    clauses: the most in a sentence.
-    adjectives: the most in front of a noun.
-    words: how many there are of each class.
+    seed: random seed of the data.
+    train: number of training pairs.
+    dev: number of validation pairs.
+    test: number of test pairs.
+    clauses: maximum number of clauses in a sentence.
+    adjectives: maximum number of adjectives before a noun.
+    words: vocabulary size of each word class.
     """
 
-    fields: ClassVar[dict[str, Spec]] = {"source": "symbols", "target": "symbols"}
+    fields: ClassVar[dict[str, Spec]] = {"source": "whitespace", "target": "whitespace"}
     separator = " "
 
     def __init__(
-        self, *, seed: int = 1, train: Count = 10_000, dev: Count = 500, test: Count = 1_000,
-        clauses: Count = 3, adjectives: Natural = 2, words: Words = 30,
+        self, *, seed: int = 1, train: PositiveInt = 10_000, dev: PositiveInt = 500, test: PositiveInt = 1_000,
+        clauses: PositiveInt = 3, adjectives: NonNegativeInt = 2, words: Words = 30,
     ) -> None:  # fmt: skip
         super().__init__(seed=seed, train=train, dev=dev, test=test)
         self.clauses, self.adjectives = clauses, adjectives
@@ -54,6 +57,6 @@ class Reorder(Permutation):
             clause = tokens[:n].count("kaj")
             rank = 2 if tokens[n] == "kaj" else int(tokens[n].endswith("as"))
             phrase = sum(word.endswith("o") for word in tokens[:n])
-            return clause, rank, phrase, -n  # a noun ends its phrase, so backwards it comes first
+            return clause, rank, phrase, -n  # a noun ends its phrase, so in reverse order it comes first
 
         return sorted(range(len(tokens)), key=key)

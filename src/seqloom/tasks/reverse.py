@@ -1,4 +1,4 @@
-"""``reverse``: a random string backwards."""
+"""``reverse``: reverse a random string."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,17 @@ from seqloom.tasks.copy import Copy
 
 @register("task", "reverse")
 class Reverse(Copy):
-    """Random strings, to be written backwards.
+    """Reverse a random string.
 
-    ``kqae`` is ``eaqk``. Lengths and characters are drawn uniformly.
+    ``kqae`` → ``eaqk``. Lengths and characters are drawn uniformly.
 
-    seed: of everything random.
-    train, dev, test: how many pairs there are.
-    shortest, longest: how many characters a string has.
-    alphabet: the characters to draw from.
+    seed: random seed of the data.
+    train: number of training pairs.
+    dev: number of validation pairs.
+    test: number of test pairs.
+    shortest: minimum length of a string, in characters.
+    longest: maximum length of a string, in characters.
+    alphabet: characters to draw from.
     """
 
     def order(self, tokens: Sequence[str]) -> list[int]:

@@ -1,1 +1,1 @@
-"""Training: the loop, optimisers and schedules, checkpoints, and the folder that a run is."""
+"""Training: the training loop, optimizers, learning rate schedules, checkpoints and run folders."""

@@ -1,7 +1,8 @@
-"""What a run needs to go on as if it had never stopped, in one file."""
+"""Checkpoints: everything that is needed to resume training with bit-identical results, in one file."""
 
 import io
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,61 +15,86 @@ from seqloom import __version__
 from seqloom.errors import InputError, SeqloomError
 from seqloom.files import write
 
-FORMAT = 2
-"""Of weights and checkpoints. In 1, recurrent models read their embeddings as they are, and Transformers multiplied
-them after they had been projected to the model's size."""
+FORMAT = 3
+"""Format version of weights and checkpoints. Version 2 has the same content under other names and can still be read.
+Version 1 can't: its recurrent models did not scale their embeddings, and its Transformers scaled them after the
+projection to the model's hidden size."""
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write it whole or not at all: a failed or interrupted write leaves the checkpoint before it."""
+    """Save a checkpoint atomically: if writing fails or is interrupted, the previous checkpoint remains."""
     content = io.BytesIO()
     torch.save({"format": FORMAT, "seqloom": __version__, "random": random_state(), **state}, content)
     write(path, content.getvalue())
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """The state that was saved, with the random numbers set back to where they were then."""
+    """Load a checkpoint, and restore the state of the random number generators."""
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist: there is nothing to resume") from None
+        raise InputError(f"{path} does not exist: there is no checkpoint to resume") from None
     except Exception as error:
-        raise SeqloomError(f"{path} is no checkpoint that can be read: {error}") from None
+        raise SeqloomError(f"{path} is not a valid checkpoint: {error}") from None
+    if state.get("format") == 2:
+        state = _from_format_2(state)
     _check_format(path, str(state.get("format")))
     set_random_state(state["random"])
     return state
 
 
+def _from_format_2(state: dict[str, Any]) -> dict[str, Any]:
+    """A checkpoint of format 2, with the names of format 3."""
+    ema = state["moving"] and {**state["moving"], "means": _renamed(state["moving"]["means"])}
+    trainer = {"nll_loss" if key == "plain_loss" else key: value for key, value in state["standing"].items()}
+    return {
+        "format": FORMAT,
+        "seqloom": state["seqloom"],
+        "random": state["random"],
+        "network": _renamed(state["network"]),
+        "optimizer": state["optimiser"],  # codespell:ignore optimiser
+        "schedule": state["schedule"],
+        "ema": ema,
+        "carry": state.get("carry"),
+        "trainer": trainer,
+    }
+
+
+def _renamed(tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """Tensors of format 2, with the names of format 3."""
+    return {re.sub(r"^source\.", "source_embedder.", name): tensor for name, tensor in tensors.items()}
+
+
 def random_state() -> dict[str, Any]:
-    """Where every generator of random numbers stands that training draws from."""
-    ask = _of_accelerator("get")
-    return {"cpu": torch.get_rng_state(), "accelerator": None if ask is None else ask()}
+    """The state of every random number generator that training uses."""
+    get = _accelerator_function("get")
+    return {"cpu": torch.get_rng_state(), "accelerator": None if get is None else get()}
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Go on from there."""
+    """Restore the state of the random number generators."""
     torch.set_rng_state(state["cpu"])
-    put = _of_accelerator("set")
-    if put is not None and state.get("accelerator") is not None:
-        put(state["accelerator"])
+    set_state = _accelerator_function("set")
+    if set_state is not None and state.get("accelerator") is not None:
+        set_state(state["accelerator"])
 
 
-def _of_accelerator(action: str) -> Callable[..., Any] | None:
-    """To get or set the generators of all devices of the accelerator; None if there is none.
+def _accelerator_function(action: str) -> Callable[..., Any] | None:
+    """The function that gets or sets the generators of all accelerator devices; None without an accelerator.
 
-    CUDA, XPU and others have several; MPS has a single device, and so no function for all.
+    CUDA, XPU and others have a function for all devices; MPS has a single device and only a function for that.
     """
     if not torch.accelerator.is_available():
         return None
     module = torch.get_device_module()
-    found: Callable[..., Any] = getattr(module, f"{action}_rng_state_all", None) or getattr(
+    function: Callable[..., Any] = getattr(module, f"{action}_rng_state_all", None) or getattr(
         module, f"{action}_rng_state"
     )
-    return found
+    return function
 
 
-def distinct(network: nn.Module) -> dict[str, Tensor]:
-    """A network's tensors by name; of one with two names (shared embeddings), the first."""
+def unique_tensors(network: nn.Module) -> dict[str, Tensor]:
+    """The tensors of a network by name; a tensor with two names (shared embeddings) appears once, under the first."""
     seen: set[int] = set()
     tensors = {}
     for name, tensor in network.state_dict(keep_vars=True).items():
@@ -79,38 +105,47 @@ def distinct(network: nn.Module) -> dict[str, Tensor]:
 
 
 def save_weights(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Weights as safetensors."""
+    """Save weights as safetensors."""
     contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
-    # One entry, as safetensors writes several in any order, and equal weights are to be equal files.
+    # A single metadata entry: safetensors writes several in any order, but equal weights must give equal files.
     write(path, safetensors.torch.save(contiguous, metadata={"seqloom_format": str(FORMAT)}))
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """Weights from safetensors."""
+    """Load weights from safetensors."""
     try:
         with safetensors.safe_open(path, "pt") as file:
-            written = file.metadata() or {}
+            metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as error:
-        raise SeqloomError(f"the weights {path} can't be read: {error}") from None
-    _check_format(path, written.get("seqloom_format", "1"))
+        raise SeqloomError(f"can't read the weights in {path}: {error}") from None
+    found = metadata.get("seqloom_format", "1")
+    if found == "2":
+        return _renamed(tensors)
+    _check_format(path, found)
     return tensors
 
 
 def _check_format(path: Path, found: str) -> None:
     if found != str(FORMAT):
         raise SeqloomError(
-            f"{path} was written by another version of seqloom (format {found}, and this one reads {FORMAT}): train "
-            "the run anew, or use the version that made it"
+            f"{path} has format {found}, but this version of seqloom reads format {FORMAT}: train the model again, "
+            "or use the version of seqloom that wrote the file"
         )
 
 
-def put_weights(network: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
-    """Give a network its weights, every one of them."""
-    missing = distinct(network).keys() - tensors.keys()
+def load_into(network: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
+    """Load weights into a network; every tensor must be given.
+
+    where: the file of the weights, for error messages.
+    """
+    missing = unique_tensors(network).keys() - tensors.keys()
     try:
         unexpected = network.load_state_dict(tensors, strict=False).unexpected_keys
     except RuntimeError as error:
-        raise SeqloomError(f"the weights {where} do not fit the model: {error}") from None
+        raise SeqloomError(f"the weights in {where} don't match the model: {error}") from None
     if missing or unexpected:
-        raise SeqloomError(f"the weights {where} do not fit: missing {sorted(missing)}, unknown {sorted(unexpected)}")
+        raise SeqloomError(
+            f"the weights in {where} don't match the model: missing {sorted(missing)}, "
+            f"unexpected {sorted(unexpected)}"
+        )

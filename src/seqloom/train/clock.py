@@ -1,4 +1,4 @@
-"""How long updates take, and how long the rest of them will."""
+"""Measures training speed, to log it and to estimate the time left."""
 
 import time
 from collections.abc import Iterator
@@ -7,41 +7,48 @@ from typing import NamedTuple
 
 
 class Lap(NamedTuple):
-    """What was done between two reports: seconds, those of them waited for batches, and tokens."""
+    """Measurements between two log lines.
+
+    seconds: elapsed time. data_wait_seconds: the part of it spent waiting for batches. tokens: target tokens.
+    """
 
     seconds: float
-    waited: float
+    data_wait_seconds: float
     tokens: int
 
 
 class Clock:
-    """Time spent on updates, between reports.
+    """Measures the time spent on updates.
 
-    update: where it starts.
+    update: number of updates when it starts.
 
-    tokens: what was learned since the last report; not the loop's own count, which goes back beyond where a run was
-    resumed. per_update: seconds, of late.
+    tokens: target tokens since the last log line; the trainer's own count can include tokens from before a run was
+        resumed. per_update: seconds per update, as a moving average.
     """
 
     def __init__(self, update: int) -> None:
         self.last = time.monotonic()
-        self.waited = 0.0
+        self.data_wait_seconds = 0.0
         self.tokens = 0
         self.update = update
         self.per_update = 0.0
 
     @contextmanager
-    def stopped(self) -> Iterator[None]:
-        """What happens within is no training."""
+    def paused(self) -> Iterator[None]:
+        """A context manager whose time is not counted as training."""
         start = time.monotonic()
         yield
         self.last += time.monotonic() - start
 
-    def lap(self, update: int, waited: float) -> Lap:
-        """What was done since the last report; waited: for batches, all in all."""
+    def lap(self, update: int, data_wait_seconds: float) -> Lap:
+        """The measurements since the last call.
+
+        data_wait_seconds: total time spent waiting for batches so far.
+        """
         now = time.monotonic()
-        lap = Lap(now - self.last, waited - self.waited, self.tokens)
+        lap = Lap(now - self.last, data_wait_seconds - self.data_wait_seconds, self.tokens)
         per_update = lap.seconds / max(1, update - self.update)
         self.per_update = 0.7 * self.per_update + 0.3 * per_update if self.per_update else per_update
-        self.last, self.waited, self.tokens, self.update = now, waited, 0, update
+        self.last, self.tokens, self.update = now, 0, update
+        self.data_wait_seconds = data_wait_seconds
         return lap

@@ -1,4 +1,4 @@
-"""What a person sees while a model trains: a live display in a terminal, plain lines elsewhere."""
+"""Progress of training: a live display in a terminal, plain lines elsewhere."""
 
 import math
 import sys
@@ -15,100 +15,103 @@ from rich.table import Table
 from rich.text import Text
 
 SECONDS_BETWEEN = 5.0
-"""Between two lines about work on data, where nothing is drawn."""
+"""Minimum time between two progress lines of data preparation in plain output."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where training stands: means and the speed since the last report.
+    """Progress of training; loss and speed are averages since the last report.
 
-    loss: what training makes smaller, with its smoothing of labels.
-    plain_loss: without it: −log p of what is right, by token.
+    loss: training loss per target token, with label smoothing.
+    nll_loss: negative log-likelihood of the reference per target token, without label smoothing.
+    lr: learning rate of the last update.
     """
 
     epoch: int
     update: int
     updates: int
     loss: float
-    plain_loss: float
-    rate: float
+    nll_loss: float
+    lr: float
     tokens_per_second: float
     seconds_left: float
 
     @property
     def perplexity(self) -> float:
-        """Of the training data, as it is fed: with dropout at work."""
-        return math.exp(min(self.plain_loss, 700.0))
+        """Perplexity of the training data, measured with dropout enabled."""
+        return math.exp(min(self.nll_loss, 700.0))
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What an evaluation on dev gave: metrics by name, the one that decides, and one answer to look at.
+class ValidationEvent:
+    """Result of a validation: metrics by name, and one example.
 
-    truncated: how many outputs ended before the model ended them.
+    primary_metric: name of the validation metric.
+    truncated: number of outputs truncated at the maximum length.
     """
 
     update: int
     metrics: Mapping[str, float]
-    decides: str
+    primary_metric: str
     is_best: bool
     truncated: int
     source: str
-    answer: str
+    hypothesis: str
     reference: str
 
 
 class Display:
-    """Shows nothing: what ``fit(quiet=True)`` uses, and the base of those that show something."""
+    """Shows nothing, as in ``fit(quiet=True)``; base class of the other displays."""
 
     def say(self, text: str) -> None:
-        """A line that stays."""
+        """Show a message."""
 
     def working(self, what: str, count: int) -> None:
-        """How many pairs something has been done to."""
+        """Show the progress of data preparation: ``count`` pairs are done."""
 
     def progress(self, progress: Progress) -> None:
-        """Where training stands."""
+        """Show the progress of training."""
 
-    def judged(self, judged: Judged) -> None:
-        """What an evaluation gave."""
+    def validated(self, validated: ValidationEvent) -> None:
+        """Show the result of a validation."""
 
     def close(self) -> None:
-        """The end, also after an error."""
+        """Close the display; also called after an error."""
 
 
 class PlainDisplay(Display):
-    """Lines, for logs and pipes."""
+    """Plain lines, for log files and pipes."""
 
     def __init__(self, file: TextIO | None = None) -> None:
         self.file = file or sys.stderr
-        self.told = time.monotonic()
+        self.last_shown = time.monotonic()
 
     def say(self, text: str) -> None:
         print(text, file=self.file, flush=True)
 
     def working(self, what: str, count: int) -> None:
-        if time.monotonic() - self.told > SECONDS_BETWEEN:  # what is soon done needs no word
-            self.told = time.monotonic()
+        if time.monotonic() - self.last_shown > SECONDS_BETWEEN:  # short work is not reported
+            self.last_shown = time.monotonic()
             self.say(f"{what}: {count:,} pairs")
 
     def progress(self, progress: Progress) -> None:
-        self.say("  ".join(facts(progress)))
+        self.say("  ".join(progress_fields(progress)))
 
-    def judged(self, judged: Judged) -> None:
-        self.say(f"update {judged.update}  dev {summary(judged)}")
+    def validated(self, validated: ValidationEvent) -> None:
+        self.say(f"update {validated.update}  dev {metrics_line(validated)}")
         self.say(
-            f"    {judged.source}\n    → {judged.answer}" + ("" if agrees(judged) else f"\n    ≠ {judged.reference}")
+            f"    {validated.source}\n    → {validated.hypothesis}"
+            + ("" if is_correct(validated) else f"\n    ≠ {validated.reference}")
         )
 
 
 class LiveDisplay(Display):
-    """A bar that moves, the last evaluation and a sample answer below it; lines that stay scroll past above."""
+    """A progress bar, with an example of the last validation below it; messages scroll above it."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
-        self.last: Progress | None = None
-        self.seen: Judged | None = None
+        self.last_progress: Progress | None = None
+        self.last_validation: ValidationEvent | None = None
         self.live = Live(console=self.console, refresh_per_second=4, transient=False)
         self.live.start()
 
@@ -119,13 +122,13 @@ class LiveDisplay(Display):
         self.live.update(Text(f"{what}: {count:,} pairs"))
 
     def progress(self, progress: Progress) -> None:
-        self.last = progress
+        self.last_progress = progress
         self._draw()
 
-    def judged(self, judged: Judged) -> None:
-        self.seen = judged
-        style = "bold green" if judged.is_best else "dim"
-        self.console.print(Text(f"update {judged.update:>7}  dev {summary(judged)}", style=style))
+    def validated(self, validated: ValidationEvent) -> None:
+        self.last_validation = validated
+        style = "bold green" if validated.is_best else "dim"
+        self.console.print(Text(f"update {validated.update:>7}  dev {metrics_line(validated)}", style=style))
         self._draw()
 
     def close(self) -> None:
@@ -133,54 +136,56 @@ class LiveDisplay(Display):
 
     def _draw(self) -> None:
         parts: list[Table | Text | ProgressBar] = []
-        if self.last is not None:
+        progress, validation = self.last_progress, self.last_validation
+        if progress is not None:
             bar = Table.grid(padding=(0, 1))
-            share = f"{100 * self.last.update // self.last.updates:3d} %"
-            bar.add_row(ProgressBar(self.last.updates, self.last.update, width=40), share)
-            parts += [bar, Text("  ".join(facts(self.last)))]
-        if self.seen is not None:
-            sample = Table.grid(padding=(0, 1))
-            sample.add_row(Text("source", style="dim"), Text(self.seen.source))
-            sample.add_row(Text("answer", style="dim"), Text(self.seen.answer, style="cyan"))
-            if not agrees(self.seen):
-                sample.add_row(Text("wanted", style="dim"), Text(self.seen.reference))
-            parts.append(sample)
+            percent = f"{100 * progress.update // progress.updates:3d} %"
+            bar.add_row(ProgressBar(progress.updates, progress.update, width=40), percent)
+            parts += [bar, Text("  ".join(progress_fields(progress)))]
+        if validation is not None:
+            example = Table.grid(padding=(0, 1))
+            example.add_row(Text("source", style="dim"), Text(validation.source))
+            example.add_row(Text("hypothesis", style="dim"), Text(validation.hypothesis, style="cyan"))
+            if not is_correct(validation):
+                example.add_row(Text("reference", style="dim"), Text(validation.reference))
+            parts.append(example)
         self.live.update(Group(*parts))
 
 
 def display_for(stream: TextIO | None = None) -> Display:
-    """Live in a terminal, plain elsewhere."""
+    """A live display if the stream is a terminal, else plain lines."""
     stream = stream or sys.stderr
     return LiveDisplay(Console(file=stream)) if stream.isatty() else PlainDisplay(stream)
 
 
-def facts(progress: Progress) -> list[str]:
-    """A progress in words."""
+def progress_fields(progress: Progress) -> list[str]:
+    """The fields of a progress line."""
     return [
         f"epoch {progress.epoch}",
         f"update {progress.update}/{progress.updates}",
         f"loss {progress.loss:.4f}",
         f"perplexity {progress.perplexity:.2f}",
+        f"lr {progress.lr:.3g}",
         f"{progress.tokens_per_second:,.0f} tokens/s",
-        f"{clock(progress.seconds_left)} left",
+        f"{duration(progress.seconds_left)} left",
     ]
 
 
-def summary(judged: Judged) -> str:
-    """The metrics of an evaluation in one line, the one that decides in front."""
-    order = sorted(judged.metrics, key=lambda name: name != judged.decides)
-    words = [f"{name} {judged.metrics[name]:.2f}" for name in order]
-    words += [f"{judged.truncated:,} truncated"] * bool(judged.truncated) + ["*best*"] * judged.is_best
+def metrics_line(validated: ValidationEvent) -> str:
+    """The metrics of a validation in one line, starting with the validation metric."""
+    order = sorted(validated.metrics, key=lambda name: name != validated.primary_metric)
+    words = [f"{name} {validated.metrics[name]:.2f}" for name in order]
+    words += [f"{validated.truncated:,} truncated"] * bool(validated.truncated) + ["*best*"] * validated.is_best
     return "  ".join(words)
 
 
-def agrees(judged: Judged) -> bool:
-    """Whether the sample answer is the reference."""
-    return judged.answer == judged.reference
+def is_correct(validated: ValidationEvent) -> bool:
+    """Whether the hypothesis of the example equals the reference."""
+    return validated.hypothesis == validated.reference
 
 
-def clock(seconds: float) -> str:
-    """75 → 1:15."""
+def duration(seconds: float) -> str:
+    """Seconds as minutes and seconds, or hours: 75 → 1:15."""
     if not math.isfinite(seconds):
         return "?"
     minutes, rest = divmod(round(seconds), 60)

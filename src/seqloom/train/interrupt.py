@@ -1,4 +1,4 @@
-"""Ctrl-C and the like, taken between updates instead of in the middle of one."""
+"""Handling of Ctrl-C: training stops after the current update, not in the middle of it."""
 
 import signal
 import threading
@@ -6,25 +6,25 @@ from types import FrameType, TracebackType
 
 
 class Interrupts:
-    """While entered, the first SIGINT or SIGTERM only sets ``asked``; a second one acts as it always does."""
+    """A context in which the first SIGINT or SIGTERM only sets ``stop_requested``; a second one acts as usual."""
 
     def __init__(self) -> None:
-        self.asked = False
-        self._before: dict[signal.Signals, object] = {}
+        self.stop_requested = False
+        self._previous: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> "Interrupts":
-        if threading.current_thread() is threading.main_thread():  # elsewhere Python allows no handlers
+        if threading.current_thread() is threading.main_thread():  # Python allows signal handlers only here
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._ask)
+                self._previous[number] = signal.signal(number, self._request_stop)
         return self
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
+    def _request_stop(self, number: int, frame: FrameType | None) -> None:
+        self.stop_requested = True
         self._restore()
 
     def _restore(self) -> None:
-        while self._before:
-            number, handler = self._before.popitem()
+        while self._previous:
+            number, handler = self._previous.popitem()
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def __exit__(

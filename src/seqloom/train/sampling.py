@@ -1,74 +1,82 @@
-"""The decays of scheduled sampling: how often training feeds the true step.
+"""Decay schedules of the teacher forcing ratio, for scheduled sampling (Bengio et al. 2015).
 
-Under teacher forcing a model only ever sees right beginnings; in use it sees its own. So at every step and in every
-row a coin decides what is fed: with probability ε the true token before, else the model's own. ε falls as training
-goes on (Bengio et al. 2015). What is fed is a choice, through which no gradient flows.
+With teacher forcing, a model is trained on reference prefixes only, but at inference it continues its own output.
+This mismatch is called exposure bias. Scheduled sampling reduces it: at each time step of each sentence, the decoder
+is fed the reference token with probability ε, the teacher forcing ratio, and its own prediction otherwise. ε
+decreases during training. No gradient flows through the choice of the token.
 """
 
 import math
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt, PositiveInt
 
-from seqloom.registry import Count, Natural, Share, register
+from seqloom.registry import Fraction, register
 
 Feed = Literal["argmax", "sample"]
 
 
-class Sampling:
-    """How often training feeds the true token, ε, over its steps; the first step is number 1.
+class TeacherForcingDecay:
+    """Base class: the teacher forcing ratio ε as a function of the update, counted from 1.
 
-        ε = 1                              up to step = start
-            max(minimum, decay(step − start))    from there on
+        ε = 1                                     if update ≤ start
+            max(minimum, decay(update − start))   otherwise
 
-    minimum: ε never falls below it.
-    start: so many steps of pure teacher forcing come first.
-    feed: what the model feeds of its own, its best token (``argmax``) or one drawn at random (``sample``).
+    minimum: lower bound of the teacher forcing ratio.
+    start: number of updates with pure teacher forcing before the decay starts.
+    feed: ``argmax`` feeds the most likely token of the model, ``sample`` one drawn from its distribution.
     """
 
-    def __init__(self, *, minimum: Share = 0.0, start: Natural = 0, feed: Feed = "argmax") -> None:
+    def __init__(self, *, minimum: Fraction = 0.0, start: NonNegativeInt = 0, feed: Feed = "argmax") -> None:
         self.minimum = minimum
         self.start = start
         self.feed = feed
 
-    def share(self, step: int) -> float:
-        """ε at a step."""
-        return 1.0 if step <= self.start else max(self.minimum, self.decay(step - self.start))
+    def ratio(self, update: int) -> float:
+        """The teacher forcing ratio at an update."""
+        return 1.0 if update <= self.start else max(self.minimum, self.decay(update - self.start))
 
     def decay(self, i: int) -> float:
-        """ε at the i-th step after the start."""
+        """The ratio at the i-th update after ``start``, without the lower bound."""
         raise NotImplementedError
 
 
-@register("sampling", "constant")
-class Constant(Sampling):
-    """The same share of true tokens all the time; 1 is teacher forcing, 0 feeds the model its own tokens alone.
+@register("scheduled_sampling", "constant")
+class Constant(TeacherForcingDecay):
+    """Constant teacher forcing ratio.
 
-    gold: ε.
-    start: so many steps of pure teacher forcing come first.
-    feed: what the model feeds of its own, its best token (``argmax``) or one drawn at random (``sample``).
-    """
-
-    def __init__(self, *, gold: Share = 1.0, start: Natural = 0, feed: Feed = "argmax") -> None:
-        super().__init__(start=start, feed=feed)
-        self.gold = gold
-
-    def decay(self, i: int) -> float:
-        return self.gold
-
-
-@register("sampling", "linear")
-class Linear(Sampling):
-    """A share of true tokens that falls in a straight line: ε = max(minimum, 1 − i / steps).
-
-    steps: after how many the line reaches zero.
-    minimum: ε never falls below it.
-    start: so many steps of pure teacher forcing come first.
-    feed: what the model feeds of its own, its best token (``argmax``) or one drawn at random (``sample``).
+    teacher_forcing_ratio: probability of feeding the reference token; 1 is teacher forcing, 0 feeds only predictions.
+    start: number of updates with pure teacher forcing before the decay starts.
+    feed: ``argmax`` feeds the most likely token of the model, ``sample`` one drawn from its distribution.
     """
 
     def __init__(
-        self, *, steps: Count = 10_000, minimum: Share = 0.0, start: Natural = 0, feed: Feed = "argmax"
+        self, *, teacher_forcing_ratio: Fraction = 1.0, start: NonNegativeInt = 0, feed: Feed = "argmax"
+    ) -> None:
+        super().__init__(start=start, feed=feed)
+        self.teacher_forcing_ratio = teacher_forcing_ratio
+
+    def decay(self, i: int) -> float:
+        return self.teacher_forcing_ratio
+
+
+@register("scheduled_sampling", "linear")
+class Linear(TeacherForcingDecay):
+    """Linear decay of the teacher forcing ratio: ε = max(minimum, 1 − i / steps).
+
+    steps: number of updates until the ratio reaches 0, if ``minimum`` allows.
+    minimum: lower bound of the teacher forcing ratio.
+    start: number of updates with pure teacher forcing before the decay starts.
+    feed: ``argmax`` feeds the most likely token of the model, ``sample`` one drawn from its distribution.
+    """
+
+    def __init__(
+        self,
+        *,
+        steps: PositiveInt = 10_000,
+        minimum: Fraction = 0.0,
+        start: NonNegativeInt = 0,
+        feed: Feed = "argmax",
     ) -> None:
         super().__init__(minimum=minimum, start=start, feed=feed)
         self.steps = steps
@@ -77,22 +85,22 @@ class Linear(Sampling):
         return 1 - i / self.steps
 
 
-@register("sampling", "exponential")
-class Exponential(Sampling):
-    """A share of true tokens that falls fast at first: ε = max(minimum, kⁱ).
+@register("scheduled_sampling", "exponential")
+class Exponential(TeacherForcingDecay):
+    """Exponential decay of the teacher forcing ratio: ε = max(minimum, kⁱ).
 
-    k: below 1; half of ε is gone after log 2 / (1 − k) steps, with 0.9998 about 3,500.
-    minimum: ε never falls below it.
-    start: so many steps of pure teacher forcing come first.
-    feed: what the model feeds of its own, its best token (``argmax``) or one drawn at random (``sample``).
+    k: base of the decay, below 1; the ratio halves every log 2 / (1 − k) updates, with 0.9998 about 3,500.
+    minimum: lower bound of the teacher forcing ratio.
+    start: number of updates with pure teacher forcing before the decay starts.
+    feed: ``argmax`` feeds the most likely token of the model, ``sample`` one drawn from its distribution.
     """
 
     def __init__(
         self,
         *,
         k: Annotated[float, Field(gt=0, lt=1)] = 0.9998,
-        minimum: Share = 0.0,
-        start: Natural = 0,
+        minimum: Fraction = 0.0,
+        start: NonNegativeInt = 0,
         feed: Feed = "argmax",
     ) -> None:
         super().__init__(minimum=minimum, start=start, feed=feed)
@@ -102,27 +110,29 @@ class Exponential(Sampling):
         return self.k**i
 
 
-@register("sampling", "inverse_sigmoid")
-class InverseSigmoid(Sampling):
-    """A share of true tokens that stays high, then falls, then stays low: ε = max(minimum, k / (k + e^(i/k))).
+@register("scheduled_sampling", "inverse_sigmoid")
+class InverseSigmoid(TeacherForcingDecay):
+    """Inverse sigmoid decay of the teacher forcing ratio: ε = max(minimum, k / (k + e^(i/k))).
 
-    k: at least 1; ε is a half after k log k steps, with 1,000 about 6,900.
-    minimum: ε never falls below it.
-    start: so many steps of pure teacher forcing come first.
-    feed: what the model feeds of its own, its best token (``argmax``) or one drawn at random (``sample``).
+    The ratio first stays near 1, then falls, then stays near the minimum.
+
+    k: speed of the decay, at least 1; the ratio is ½ after k log k updates, with 1,000 about 6,900.
+    minimum: lower bound of the teacher forcing ratio.
+    start: number of updates with pure teacher forcing before the decay starts.
+    feed: ``argmax`` feeds the most likely token of the model, ``sample`` one drawn from its distribution.
     """
 
     def __init__(
         self,
         *,
         k: Annotated[float, Field(ge=1)] = 1000.0,
-        minimum: Share = 0.0,
-        start: Natural = 0,
+        minimum: Fraction = 0.0,
+        start: NonNegativeInt = 0,
         feed: Feed = "argmax",
     ) -> None:
         super().__init__(minimum=minimum, start=start, feed=feed)
         self.k = k
 
     def decay(self, i: int) -> float:
-        x = i / self.k - math.log(self.k)  # k / (k + e^(i/k)) = σ(−x); e^(i/k) itself would overflow one day
+        x = i / self.k - math.log(self.k)  # k / (k + e^(i/k)) = σ(−x); computing e^(i/k) would overflow
         return math.exp(-x) / (1 + math.exp(-x)) if x > 0 else 1 / (1 + math.exp(x))

@@ -1,148 +1,152 @@
-"""Schedules: the learning rate over the steps of training, as a factor on the optimiser's rate.
+"""Learning rate schedules, as factors of the optimizer's learning rate.
 
-Every schedule begins with a warm-up: over its first ``warmup`` steps the factor rises in a straight line to 1, and
-then takes the schedule's own course. The first step is number 1.
+Every schedule starts with a linear warmup: the factor rises to 1 over the first ``warmup`` updates. Then it follows
+the formula of the schedule. A step is an update; steps are counted from 1.
 """
 
 import math
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt, PositiveInt
 
-from seqloom.errors import OptionError
-from seqloom.registry import Count, Natural, Share, register
+from seqloom.errors import ConfigError
+from seqloom.registry import Fraction, register
 
 
 class Schedule:
-    """The learning rate over the steps of training.
+    """Base class of learning rate schedules.
 
-        factor(step) = step / warmup    up to step = warmup
-                       course(step)     from there on
+        factor(step) = step / warmup         if step < warmup
+                       after_warmup(step)    otherwise
 
-    steps: how many there will be, where that is known.
+    steps: total number of updates, if known.
 
-    warmup: how many steps the factor takes to rise to 1.
+    warmup: number of warmup updates, over which the learning rate rises linearly from 0; 0 disables warmup.
     """
 
-    def __init__(self, steps: int | None = None, *, warmup: Natural = 0) -> None:
+    def __init__(self, steps: int | None = None, *, warmup: NonNegativeInt = 0) -> None:
         self.steps = steps
         self.warmup = warmup
 
     def factor(self, step: int) -> float:
-        """What the optimiser's rate is multiplied with at a step; the first step is number 1."""
-        return step / self.warmup if step < self.warmup else self.course(step)
+        """The factor of the learning rate at a step, counted from 1."""
+        return step / self.warmup if step < self.warmup else self.after_warmup(step)
 
-    def course(self, step: int) -> float:
-        """The factor after the warm-up."""
+    def after_warmup(self, step: int) -> float:
+        """The factor at a step after the warmup."""
         raise NotImplementedError
 
-    def observe(self, value: float) -> None:
-        """Hear what the last evaluation gave; the lower the better."""
+    def on_validation(self, value: float) -> None:
+        """Called after each validation with the validation metric, negated if higher is better."""
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint has to keep of it, as JSON can hold it."""
+        """The state to save in a checkpoint, as JSON types."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what ``state`` gave."""
+        """Load a state that ``state()`` returned."""
 
 
 @register("schedule", "constant")
 class Constant(Schedule):
-    """The same rate at every step, after a warm-up.
+    """Constant learning rate after the warmup.
 
-    warmup: how many steps the rate takes to rise.
+    warmup: number of warmup updates, over which the learning rate rises linearly from 0; 0 disables warmup.
     """
 
-    def course(self, step: int) -> float:
+    def after_warmup(self, step: int) -> float:
         return 1.0
 
 
 @register("schedule", "noam")
 class Noam(Schedule):
-    """The Transformer's: a linear rise, then a fall with the inverse square root of the step.
+    """Noam schedule of the Transformer: linear warmup, then inverse square root decay.
 
         factor(step) = min(step / warmup, √(warmup / step))
 
-    Vaswani et al. 2017. Their rate, size^−0.5 · min(step^−0.5, step · warmup^−1.5), is this factor with a peak of
-    (size · warmup)^−0.5 at step = warmup. Here the peak is the optimiser's rate: for theirs, set it to that value,
-    which is 7e-4 with their 512 and 4,000.
+    Vaswani et al. 2017. Their learning rate, size^−0.5 · min(step^−0.5, step · warmup^−1.5), is this factor times its
+    peak (size · warmup)^−0.5, reached at step = warmup. Here ``lr`` of the optimizer is the peak: to reproduce
+    theirs, set it to that value, which is 7e-4 for a hidden size of 512 and 4,000 warmup updates.
 
-    warmup: how many steps the rate takes to rise; the fall takes its speed from it.
+    warmup: number of warmup updates, over which the learning rate rises linearly; also sets the speed of the decay.
     """
 
-    def __init__(self, steps: int | None = None, *, warmup: Count = 4000) -> None:
+    def __init__(self, steps: int | None = None, *, warmup: PositiveInt = 4000) -> None:
         super().__init__(steps, warmup=warmup)
 
-    def course(self, step: int) -> float:
+    def after_warmup(self, step: int) -> float:
         return math.sqrt(self.warmup / step)
 
 
 @register("schedule", "inverse_sqrt")
 class InverseSqrt(Schedule):
-    """A fall with the inverse square root of the steps since the warm-up, at a speed of its own.
+    """Inverse square root decay after the warmup, with its own timescale.
 
-        course(step) = 1 / √(1 + (step − warmup) / timescale)
+        factor(step) = 1 / √(1 + (step − warmup) / timescale)
 
-    With a timescale of ``warmup`` it is ``noam``; of its own, warm-up can be short and the fall slow, or there can be
-    no warm-up at all. (Zhai et al. 2022, "Scaling vision transformers".)
+    If ``timescale`` equals ``warmup`` it is ``noam``; a separate timescale allows a short warmup with slow decay, or
+    no warmup at all. Zhai et al. 2022, "Scaling vision transformers".
 
-    warmup: how many steps the rate takes to rise.
-    timescale: in how many steps after that 1/√2 of it is left; in three times as many, a half.
+    warmup: number of warmup updates, over which the learning rate rises linearly from 0; 0 disables warmup.
+    timescale: updates after the warmup until the factor is 1/√2; after three times as many it is ½.
     """
 
-    def __init__(self, steps: int | None = None, *, warmup: Natural = 0, timescale: Count = 4000) -> None:
+    def __init__(
+        self, steps: int | None = None, *, warmup: NonNegativeInt = 0, timescale: PositiveInt = 4000
+    ) -> None:
         super().__init__(steps, warmup=warmup)
         self.timescale = timescale
 
-    def course(self, step: int) -> float:
+    def after_warmup(self, step: int) -> float:
         return 1 / math.sqrt(1 + (step - self.warmup) / self.timescale)
 
 
 @register("schedule", "cosine")
 class Cosine(Schedule):
-    """Half a cosine from the full rate down to a minimum at the last step.
+    """Cosine decay (cosine annealing) after the warmup, to a minimum at the last update.
 
-        course(step) = minimum + (1 − minimum) · (1 + cos(π · (step − warmup) / (steps − warmup))) / 2
+        factor(step) = minimum + (1 − minimum) · (1 + cos(π · (step − warmup) / (steps − warmup))) / 2
 
-    Loshchilov and Hutter 2017, without restarts. After the last step it stays at the minimum.
+    Loshchilov and Hutter 2017, without restarts. After the last update it stays at the minimum.
 
-    warmup: how many steps the rate takes to rise.
-    minimum: what is left of the rate in the end, as a share of it.
+    warmup: number of warmup updates, over which the learning rate rises linearly from 0; 0 disables warmup.
+    minimum: final learning rate, as a fraction of the peak.
     """
 
-    def __init__(self, steps: int | None = None, *, warmup: Natural = 0, minimum: Share = 0.0) -> None:
+    def __init__(self, steps: int | None = None, *, warmup: NonNegativeInt = 0, minimum: Fraction = 0.0) -> None:
         if steps is None:
-            raise OptionError("schedule 'cosine' ends at the last step: say how many steps training has")
+            raise ConfigError("schedule 'cosine' requires the total number of steps: pass steps")
         if warmup >= steps:
-            raise OptionError(f"schedule 'cosine': warmup={warmup} leaves nothing of {steps} steps: make it shorter")
+            raise ConfigError(
+                f"schedule 'cosine': warmup={warmup} is invalid: it must be less than the {steps} updates of training"
+            )
         super().__init__(steps, warmup=warmup)
         self.end = steps
         self.minimum = minimum
 
-    def course(self, step: int) -> float:
-        done = min(1.0, (step - self.warmup) / (self.end - self.warmup))
-        return self.minimum + (1 - self.minimum) * (1 + math.cos(math.pi * done)) / 2
+    def after_warmup(self, step: int) -> float:
+        progress = min(1.0, (step - self.warmup) / (self.end - self.warmup))
+        return self.minimum + (1 - self.minimum) * (1 + math.cos(math.pi * progress)) / 2
 
 
 @register("schedule", "plateau")
 class Plateau(Schedule):
-    """The same rate as long as evaluations get better, then a smaller one.
+    """Reduce on plateau: lowers the learning rate when the validation metric stops improving.
 
-    warmup: how many steps the rate takes to rise.
-    decay: what the rate is multiplied with when there is no progress.
-    patience: so many evaluations in a row without a new best are no progress.
-    minimum: the smallest factor.
+    warmup: number of warmup updates, over which the learning rate rises linearly from 0; 0 disables warmup.
+    decay: factor that the learning rate is multiplied by on a plateau.
+    patience: number of validations in a row without improvement that make a plateau.
+    minimum: lower bound of the learning rate, as a fraction of the peak.
     """
 
     def __init__(
         self,
         steps: int | None = None,
         *,
-        warmup: Natural = 0,
+        warmup: NonNegativeInt = 0,
         decay: Annotated[float, Field(gt=0, lt=1)] = 0.5,
-        patience: Count = 3,
-        minimum: Share = 0.0,
+        patience: PositiveInt = 3,
+        minimum: Fraction = 0.0,
     ) -> None:
         super().__init__(steps, warmup=warmup)
         self.decay = decay
@@ -152,14 +156,14 @@ class Plateau(Schedule):
         self.best: float | None = None
         self.waited = 0
 
-    def course(self, step: int) -> float:
+    def after_warmup(self, step: int) -> float:
         return self.reached
 
     def factor(self, step: int) -> float:
-        # What evaluations have taken off holds during a long warm-up, too.
+        # A reduction also applies during a long warmup.
         return min(super().factor(step), self.reached)
 
-    def observe(self, value: float) -> None:
+    def on_validation(self, value: float) -> None:
         if self.best is None or value < self.best:
             self.best, self.waited = value, 0
             return

@@ -1,15 +1,15 @@
-"""A learned matrix between query and key."""
+"""Bilinear attention."""
 
 import pytest
 
 from seqloom.registry import build
 from tests.nn.attention.formulas import check_score
-from tests.nn.helpers import array
+from tests.nn.helpers import to_numpy
 
 
 @pytest.mark.parametrize("key_size", [4, 3])
 def test_formula(key_size):
-    check_score("bilinear", lambda score, q, k: q @ array(score.weight) @ k, key_size)
+    check_score("bilinear", lambda score, q, k: q @ to_numpy(score.weight) @ k, key_size)
 
 
 def test_initial_weights_are_glorot():

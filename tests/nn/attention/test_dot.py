@@ -1,4 +1,4 @@
-"""The dot product."""
+"""Dot-product attention."""
 
 from tests.nn.attention.formulas import check_score
 

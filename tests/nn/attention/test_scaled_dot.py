@@ -1,4 +1,4 @@
-"""The scaled dot product."""
+"""Scaled dot-product attention."""
 
 import math
 

@@ -1,21 +1,22 @@
-"""Both forms of the gated recurrent unit against their equations."""
+"""Both variants of the GRU against their equations."""
 
 import numpy as np
 import pytest
 
-from tests.nn.helpers import array, by_block, check_equations, input_matrix, sigmoid
+from tests.nn.helpers import check_equations, input_matrix, sigmoid, split_blocks, to_numpy
 
 
-@pytest.mark.parametrize("reset", ["before", "after"])
-def test_equations(reset):
+@pytest.mark.parametrize("reset_after", [False, True])
+def test_equations(reset_after):
     def equations(cell, x, h):
-        W, U, b = (by_block(cell, a) for a in (input_matrix(cell), array(cell.recurrent), array(cell.bias)))
+        W, U, b = (split_blocks(cell, a) for a in (input_matrix(cell), to_numpy(cell.recurrent), to_numpy(cell.bias)))
         r, z = (sigmoid(W[gate] @ x + U[gate] @ h + b[gate]) for gate in ("reset", "update"))
-        if reset == "before":
-            n = np.tanh(W["candidate"] @ x + U["candidate"] @ (r * h) + b["candidate"])
+        if reset_after:
+            n = np.tanh(
+                W["candidate"] @ x + b["candidate"] + r * (U["candidate"] @ h + to_numpy(cell.candidate_bias))
+            )
         else:
-            past = U["candidate"] @ h + array(cell.candidate_bias)
-            n = np.tanh(W["candidate"] @ x + b["candidate"] + r * past)
+            n = np.tanh(W["candidate"] @ x + U["candidate"] @ (r * h) + b["candidate"])
         return ((1 - z) * h + z * n,)
 
-    check_equations({"name": "gru", "reset": reset}, equations)
+    check_equations({"name": "gru", "reset_after": reset_after}, equations)

@@ -1,14 +1,23 @@
-"""The minimal gated recurrent unit against its equations."""
+"""The minGRU against its equations."""
 
 import torch
 
 from seqloom.registry import build
-from tests.nn.helpers import array, assert_equal, by_block, check_equations, input_matrix, make_cell, rand, sigmoid
+from tests.nn.helpers import (
+    assert_equal,
+    check_equations,
+    input_matrix,
+    make_cell,
+    rand,
+    sigmoid,
+    split_blocks,
+    to_numpy,
+)
 
 
 def test_equations():
     def equations(cell, x, h):
-        W, b = (by_block(cell, a) for a in (input_matrix(cell), array(cell.bias)))
+        W, b = (split_blocks(cell, a) for a in (input_matrix(cell), to_numpy(cell.bias)))
         z = sigmoid(W["update"] @ x + b["update"])
         n = W["candidate"] @ x + b["candidate"]
         return ((1 - z) * h + z * n,)
@@ -16,12 +25,12 @@ def test_equations():
     check_equations("mingru", equations)
 
 
-def test_it_has_no_recurrent_matrix():
+def test_mingru_has_no_recurrent_matrix():
     assert sum(p.numel() for p in build("cell", "mingru", 3, 4).parameters()) == 2 * 4 * (3 + 1)
 
 
-def test_the_state_is_linear_in_the_past():
-    """So all steps could be one scan: h after two pasts added is the sum of their h, less what x gave twice."""
+def test_state_is_linear_in_the_previous_state():
+    """So all steps could be a parallel scan: h of a sum of states is the sum of their h, minus h of a zero state."""
     torch.manual_seed(0)
     cell = make_cell("mingru", 3, 4)
     z, one, two, zero = cell.project(rand(2, 3)), rand(2, 4), rand(2, 4), torch.zeros(2, 4, dtype=torch.float64)

@@ -1,20 +1,20 @@
-"""MUT1, MUT2 and MUT3 against their equations, and the input that enters without a matrix."""
+"""MUT1, MUT2 and MUT3 against their equations, and the bare input, which has no matrix."""
 
 import numpy as np
 import pytest
 import torch
 
 from seqloom.registry import build
-from tests.nn.helpers import array, check_equations, input_matrix
+from tests.nn.helpers import check_equations, input_matrix, to_numpy
 from tests.nn.helpers import sigmoid as σ
 
 SIZE = 4
 
 
 def weights(cell):
-    """W, U and b in their blocks, and P."""
-    W, U, b = input_matrix(cell), array(cell.recurrent), array(cell.bias)
-    P = np.concatenate([array(p) for p in cell.bare_inputs], 1) if cell.bare_inputs else np.eye(SIZE)
+    """W, U and b, split into blocks, and P."""
+    W, U, b = input_matrix(cell), to_numpy(cell.recurrent), to_numpy(cell.bias)
+    P = np.concatenate([to_numpy(p) for p in cell.bare_inputs], 1) if cell.bare_inputs else np.eye(SIZE)
     return *(np.split(a, len(a) // SIZE) for a in (W, U, b)), P
 
 
@@ -45,25 +45,25 @@ def test_equations(name, equations):
 
 
 @pytest.mark.parametrize(("name", "bare"), [("mut1", True), ("mut2", True), ("mut3", False)])
-def test_only_where_widths_differ_is_there_a_matrix_for_the_bare_input(name, bare):
+def test_bare_input_has_a_matrix_only_if_sizes_differ(name, bare):
     count = {n: sum(p.numel() for p in build("cell", name, n, SIZE).parameters()) for n in (SIZE - 1, SIZE, SIZE + 1)}
-    extra = SIZE * SIZE if bare else 0  # P, of which there is none at equal widths
+    extra = SIZE * SIZE if bare else 0  # P, which does not exist if the sizes are equal
     per_input = (count[SIZE + 1] - count[SIZE - 1]) // 2
     assert count[SIZE + 1] - count[SIZE] == per_input + extra
 
 
 @pytest.mark.parametrize("name", ["mut1", "mut2"])
-def test_inputs_that_are_as_wide_as_the_state_together_enter_bare(name):
-    """Several inputs are one x, joined: no P then either."""
+def test_bare_inputs_with_total_size_of_the_state_need_no_matrix(name):
+    """Several inputs are concatenated to one x of the state size, so there is no P."""
     torch.manual_seed(0)
-    joined, parts = build("cell", name, 4, 4), build("cell", name, (1, 3), 4)
-    assert not len(parts.bare_inputs)
+    joined, separate = build("cell", name, 4, 4), build("cell", name, (1, 3), 4)
+    assert not len(separate.bare_inputs)
     with torch.no_grad():
-        for part, weight in zip(parts.inputs, joined.inputs[0].split((1, 3), 1), strict=True):
+        for part, weight in zip(separate.inputs, joined.inputs[0].split((1, 3), 1), strict=True):
             part.copy_(weight)
-        parts.recurrent.copy_(joined.recurrent)
+        separate.recurrent.copy_(joined.recurrent)
     x, h = torch.randn(2, 4), torch.randn(2, 4)
-    z = parts.project(x[:, 1:], 1, parts.project(x[:, :1]))
-    torch.testing.assert_close(parts(z, (h,))[0], joined(joined.project(x), (h,))[0])
-    weight = torch.cat([parts.block_weight(0), parts.block_weight(1)], 1)
-    torch.testing.assert_close(weight, joined.block_weight(0))
+    z = separate.project(x[:, 1:], 1, separate.project(x[:, :1]))
+    torch.testing.assert_close(separate(z, (h,))[0], joined(joined.project(x), (h,))[0])
+    weight = torch.cat([separate.weight_of_input(0), separate.weight_of_input(1)], 1)
+    torch.testing.assert_close(weight, joined.weight_of_input(0))

@@ -1,25 +1,34 @@
-"""The LSTM with peepholes against its equations."""
+"""The peephole LSTM against its equations."""
 
 import numpy as np
 import torch
 
 from seqloom.registry import build
-from tests.nn.helpers import array, assert_equal, by_block, check_equations, forced, input_matrix, rand, sigmoid
+from tests.nn.helpers import (
+    assert_equal,
+    check_equations,
+    input_matrix,
+    rand,
+    sigmoid,
+    split_blocks,
+    step_with_forced_values,
+    to_numpy,
+)
 
 
 def test_equations():
     def equations(cell, x, h, c):
-        W, U, b = (by_block(cell, a) for a in (input_matrix(cell), array(cell.recurrent), array(cell.bias)))
+        W, U, b = (split_blocks(cell, a) for a in (input_matrix(cell), to_numpy(cell.recurrent), to_numpy(cell.bias)))
         a = {name: W[name] @ x + U[name] @ h + b[name] for name in W}
-        p_i, p_f, p_o = array(cell.peepholes)
+        p_i, p_f, p_o = to_numpy(cell.peepholes)
         new = sigmoid(a["forget"] + p_f * c) * c + sigmoid(a["input"] + p_i * c) * np.tanh(a["candidate"])
         return sigmoid(a["output"] + p_o * new) * np.tanh(new), new
 
     check_equations("peephole_lstm", equations)
 
 
-def test_without_its_peepholes_it_is_the_lstm():
-    """As it starts, and with the same initial weights: so what it gains, it gains by them."""
+def test_initial_peephole_lstm_equals_lstm():
+    """With the same seed, both have the same initial weights, and peepholes are initialized to zero."""
     torch.manual_seed(0)
     peephole = build("cell", "peephole_lstm", 3, 4).double()
     torch.manual_seed(0)
@@ -28,8 +37,8 @@ def test_without_its_peepholes_it_is_the_lstm():
     assert_equal(peephole(peephole.project(x), state), lstm(lstm.project(x), state))
 
 
-def test_the_output_gate_sees_the_new_cell_state_the_others_the_old():
-    _, _, _, seen = forced("peephole_lstm")
-    _, _, _, other = forced("peephole_lstm", c=3.0)  # in the place of the new c
-    assert_equal([seen["input"], seen["forget"]], [other["input"], other["forget"]], 0)
-    assert not torch.allclose(seen["output"], other["output"])
+def test_output_gate_reads_new_cell_state_other_gates_the_previous():
+    _, _, _, activations = step_with_forced_values("peephole_lstm")
+    _, _, _, other = step_with_forced_values("peephole_lstm", c=3.0)  # replaces the new c
+    assert_equal([activations["input"], activations["forget"]], [other["input"], other["forget"]], 0)
+    assert not torch.allclose(activations["output"], other["output"])

@@ -1,7 +1,8 @@
-"""Sequences of real vectors as a kind of data: a field, an embedder, an output and a metric, all from outside."""
+"""Sequences of real vectors as a data type: an external field, embedder, output and metric."""
 
 import numpy as np
 import torch
+from pydantic import PositiveInt
 from torch import nn
 
 from seqloom import register
@@ -11,20 +12,19 @@ from seqloom.errors import InputError
 from seqloom.metrics import Metric
 from seqloom.nn.embedders import Embedder
 from seqloom.nn.outputs import Loss, Output
-from seqloom.registry import Count
 
 
 @register("field", "vectors")
 class Vectors(Field):
-    """A list of vectors, standardized; a last number tells where it ends.
+    """A list of vectors, standardized, optionally with an additional end-of-sequence flag per vector.
 
-    width: how many numbers a vector has.
-    end: whether there is that last number.
+    width: number of values per vector.
+    end: whether to append the flag.
     """
 
     dtype = np.dtype(np.float32)
 
-    def __init__(self, *, width: Count = 1, end: bool = False):
+    def __init__(self, *, width: PositiveInt = 1, end: bool = False):
         self.width, self.end = width, end
         self.shape = (width + end,)
 
@@ -46,7 +46,7 @@ class Vectors(Field):
         try:
             row = (np.array(value, np.float32).reshape(-1, self.width) - self.mean) / self.deviation
         except ValueError:
-            raise InputError(f"{value!r} is no list of vectors of {self.width}") from None
+            raise InputError(f"{value!r} is not a list of vectors of size {self.width}") from None
         flag = np.arange(len(row))[:, None] == len(row) - 1
         return np.concatenate((row, flag), 1).astype(np.float32) if self.end else row
 
@@ -65,15 +65,15 @@ class Vectors(Field):
 
 @register("embedder", "vectors")
 class VectorEmbedder(Embedder):
-    """Vectors by a linear map.
+    """A linear map of vectors.
 
-    size: of what comes out.
+    embedding_size: output size.
     """
 
-    def __init__(self, width, *, size: Count = 256):
+    def __init__(self, width, *, embedding_size: PositiveInt = 256):
         super().__init__()
-        self.output_size = size
-        self.linear = nn.Linear(width, size)
+        self.output_size = embedding_size
+        self.linear = nn.Linear(width, embedding_size)
 
     def forward(self, given):
         return Padded(self.linear(given.values), given.mask)
@@ -81,16 +81,16 @@ class VectorEmbedder(Embedder):
 
 @register("output", "squared_error")
 class SquaredError(Output):
-    """Vectors, judged by Σ |y − W f − b|².
+    """Vectors, trained with the loss Σ |y − W f − b|².
 
-    ends: whether the last number tells where a sequence ends.
+    ends: whether the last value is an end-of-sequence flag.
     """
 
     def __init__(self, width, *, ends: bool = True):
         super().__init__()
         self.input_size, self.ends = width, ends
 
-    def attach(self, feature_size, fed_deviation):
+    def set_feature_size(self, feature_size, embedding_init_std):
         self.linear = nn.Linear(feature_size, self.input_size)
 
     def start(self, memory):
@@ -114,16 +114,16 @@ class SquaredError(Output):
 
 @register("metric", "rmse")
 class Rmse(Metric):
-    """Root mean squared error; what a prediction has too few or too many steps counts as zeros."""
+    """Root mean squared error; the shorter sequence is padded with zeros."""
 
     name = "rmse"
     higher_is_better = False
     digits = 3
 
-    def statistics(self, answers):
+    def statistics(self, data):
         rows = []
-        for answer, (reference, *_) in answers.pairs(self.name):
-            one, other = np.array(answer), np.array(reference)
+        for prediction, (reference, *_) in data.pairs(self.name):
+            one, other = np.array(prediction), np.array(reference)
             steps = max(len(one), len(other))
             one, other = (np.pad(x.reshape(len(x), -1), ((0, steps - len(x)), (0, 0))) for x in (one, other))
             rows.append([np.square(one - other).sum(), other.size])

@@ -1,10 +1,10 @@
-"""A minimal GRU: gate and candidate see the input alone (Feng et al. 2024)."""
+"""A minimal GRU, whose gate and candidate depend on the input only (Feng et al. 2024)."""
 
 import torch
 
 from seqloom import register
 from seqloom.nn.cells import Cell
-from seqloom.nn.probe import silent
+from seqloom.nn.probe import no_probe
 
 
 @register("cell", "outside_gru")
@@ -14,7 +14,7 @@ class OutsideGRU(Cell):
     def __init__(self, inputs, size):
         super().__init__(inputs, size, blocks=("update", "candidate"), recurrent=())
 
-    def forward(self, z_RZ, state, probe=silent, add=None):
+    def forward(self, z_RZ, state, probe=no_probe, add=None):
         (h,) = state
         z, n = z_RZ.chunk(2, -1)
         z, n = probe("update", torch.sigmoid(z)), probe("candidate", n)

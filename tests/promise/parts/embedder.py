@@ -1,4 +1,4 @@
-"""Tokens with their neighbors."""
+"""Token embeddings combined with those of the previous tokens."""
 
 from torch.nn import functional as F
 

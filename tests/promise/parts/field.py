@@ -1,4 +1,4 @@
-"""Whole numbers as their binary digits."""
+"""Integers as binary digits."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from seqloom.data.fields import Field
 
 @register("field", "outside_digits")
 class OutsideDigits(Field):
-    """A list of small whole numbers, each as eight bits."""
+    """A list of integers from 0 to 255, each encoded as eight bits."""
 
     shape = (8,)
     dtype = np.dtype(np.uint8)

@@ -1,25 +1,25 @@
-"""Frames, two at a time, as in speech recognition (Chan et al. 2016)."""
+"""Pairs of frames, as in speech recognition (Chan et al. 2016)."""
 
+from pydantic import PositiveInt
 from torch import nn
 from torch.nn import functional as F
 
 from seqloom import register
 from seqloom.batch import Padded
 from seqloom.nn.embedders import Embedder
-from seqloom.registry import Count
 
 
 @register("embedder", "outside_frames")
 class OutsideFrames(Embedder):
-    """e_n = W [x_2n; x_2n+1] + b: half as many steps; past the end, a frame is zero.
+    """e_n = W [x_2n; x_2n+1] + b: half as many steps; an odd last frame is paired with zeros.
 
-    size: of the result.
+    embedding_size: output size.
     """
 
-    def __init__(self, numbers, *, size: Count = 256):
+    def __init__(self, numbers, *, embedding_size: PositiveInt = 256):
         super().__init__()
-        self.output_size = size
-        self.linear = nn.Linear(2 * numbers, size)
+        self.output_size = embedding_size
+        self.linear = nn.Linear(2 * numbers, embedding_size)
 
     def forward(self, given):
         odd = given.mask.shape[1] % 2

@@ -1,4 +1,4 @@
-"""Vectors by a Gaussian."""
+"""A Gaussian output for vectors."""
 
 import math
 
@@ -17,7 +17,7 @@ class OutsideGaussian(Output):
         super().__init__()
         self.input_size = self.numbers = numbers
 
-    def attach(self, feature_size, fed_deviation):
+    def set_feature_size(self, feature_size, embedding_init_std):
         self.linear = nn.Linear(feature_size, self.numbers + 1)
 
     def start(self, memory):

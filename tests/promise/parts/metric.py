@@ -1,4 +1,4 @@
-"""How often the beginning is right."""
+"""Accuracy of the first symbols."""
 
 import numpy as np
 
@@ -7,24 +7,24 @@ from seqloom.metrics import Metric
 from seqloom.metrics.base import rate
 
 
-@register("metric", "beginning")
-class Beginning(Metric):
-    """The percentage of answers whose first symbols are those of a reference.
+@register("metric", "prefix_match")
+class PrefixMatch(Metric):
+    """The percentage of hypotheses that start with the same symbols as a reference.
 
-    symbols: how many.
+    symbols: number of symbols to compare.
     """
 
-    name = "beginning"
+    name = "prefix_match"
     higher_is_better = True
 
     def __init__(self, *, symbols: int = 2):
         self.symbols = symbols
 
-    def statistics(self, answers):
+    def statistics(self, data):
         rows = []
-        for answer, references in answers.pairs(self.name):
-            first = answer.split()[: self.symbols]
-            rows.append([any(first == r.split()[: self.symbols] for r in references), True])
+        for hypothesis, references in data.pairs(self.name):
+            prefix = hypothesis.split()[: self.symbols]
+            rows.append([any(prefix == r.split()[: self.symbols] for r in references), True])
         return np.array(rows, dtype=np.float64)
 
     def value(self, totals):

@@ -1,4 +1,4 @@
-"""A bonus for doubt (Pereyra et al. 2017)."""
+"""A confidence penalty (Pereyra et al. 2017)."""
 
 import torch
 
@@ -8,15 +8,15 @@ from seqloom.nn.outputs import Categorical
 from seqloom.train.objectives import Objective
 
 
-@register("objective", "outside_doubt")
-class OutsideDoubt(Objective):
-    """Teacher forcing, minus λ times the entropy of what is predicted; only the likelihood is shown.
+@register("objective", "outside_confidence_penalty")
+class OutsideConfidencePenalty(Objective):
+    """Teacher forcing, minus λ times the entropy of the predicted distributions; only the likelihood is reported.
 
-    share: λ.
+    weight: weight λ of the entropy.
     """
 
-    def __init__(self, *, share: float = 0.1):
-        self.share = share
+    def __init__(self, *, weight: float = 0.1):
+        self.weight = weight
 
     def __call__(self, model, batch, *, update, carry=None):
         memory, target = model.encode(batch), batch.target
@@ -26,5 +26,5 @@ class OutsideDoubt(Objective):
         if isinstance(model.output, Categorical):
             log_p = model.output.log_probs(decoded.as_rows(0, inputs.shape[1]), memory)
             entropy = torch.special.entr(log_p.exp()).sum(-1)[target.mask.flatten()].sum()
-            loss = loss._replace(total=loss.total - self.share * entropy)
+            loss = loss._replace(total=loss.total - self.weight * entropy)
         return loss, None

@@ -12,8 +12,8 @@ from seqloom.nn.outputs.tokens import TokenOutput
 class OutsideSoftmaxes(TokenOutput):
     """p_t = Σ_k π_k softmax(W tanh(U_k f_t) + b),  π = softmax(V f_t), with two components."""
 
-    def attach(self, feature_size, fed_deviation):
-        super().attach(feature_size, fed_deviation)
+    def set_feature_size(self, feature_size, embedding_init_std):
+        super().set_feature_size(feature_size, embedding_init_std)
         self.prior = nn.Linear(feature_size, 2)
         self.latent = nn.Linear(feature_size, 2 * feature_size)
 

@@ -1,4 +1,4 @@
-"""A gate between state and context."""
+"""A gated linear unit on state and context."""
 
 import torch
 from torch import nn
@@ -16,9 +16,9 @@ class OutsideGlu(Readout):
         self.output_size = state_size
         self.linear = nn.Linear(state_size + context_size, 2 * state_size)
 
-    def join(self, y, s, a):
+    def combine(self, y, s, a):
         return torch.cat((s, a), -1)
 
-    def react(self, z):
+    def activate(self, z):
         gate, value = z.chunk(2, -1)
         return torch.sigmoid(gate) * value

@@ -1,24 +1,27 @@
-"""Letters in alphabetical order."""
+"""Sort letters alphabetically."""
 
 from random import Random
 from typing import ClassVar
 
+from pydantic import PositiveInt
+
 from seqloom import register
-from seqloom.registry import Count
 from seqloom.tasks.base import Task, draw_pairs
 
 
 @register("task", "sorting")
 class Sorting(Task):
-    """A few letters, to be written in alphabetical order.
+    """Sort a few letters alphabetically.
 
-    train, dev, test: number of pairs of each part.
-    seed: of everything random.
+    train: number of training pairs.
+    dev: number of validation pairs.
+    test: number of test pairs.
+    seed: random seed of the data.
     """
 
-    fields: ClassVar = {"source": "symbols", "target": "symbols"}
+    fields: ClassVar = {"source": "whitespace", "target": "whitespace"}
 
-    def __init__(self, *, train: Count = 1000, dev: Count = 100, test: Count = 100, seed: int = 1):
+    def __init__(self, *, train: PositiveInt = 1000, dev: PositiveInt = 100, test: PositiveInt = 100, seed: int = 1):
         self.sizes = {"train": train, "dev": dev, "test": test}
         self.seed = seed
 

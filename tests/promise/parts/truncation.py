@@ -2,17 +2,17 @@
 
 from seqloom import register
 from seqloom.decode.truncation import Truncation
-from seqloom.registry import Share
+from seqloom.registry import Fraction
 
 
 @register("truncation", "epsilon")
 class Epsilon(Truncation):
-    """The tokens of a probability of at least ε, or the likeliest if there are none.
+    """Keep the tokens with a probability of at least ε, or the most likely one if there are none.
 
-    epsilon: ε.
+    epsilon: minimum probability ε.
     """
 
-    def __init__(self, *, epsilon: Share = 0.1):
+    def __init__(self, *, epsilon: Fraction = 0.1):
         self.epsilon = epsilon
 
     def __call__(self, probs):

@@ -1,1 +1,1 @@
-"""What has to be possible from outside the package: whole ideas as one module each, tested in ``tests/promise``."""
+"""External modules that each implement a complete idea, to test that the package is extensible: ``tests/promise``."""

@@ -1,8 +1,9 @@
-"""Real values by a mixture of Gaussians (Bishop 1994), and vectors by a linear map."""
+"""A mixture density output for real values (Bishop 1994), and a linear embedder for vectors."""
 
 import math
 
 import torch
+from pydantic import PositiveInt
 from torch import nn
 from torch.nn import functional as F
 
@@ -10,20 +11,19 @@ from seqloom import register
 from seqloom.batch import Padded
 from seqloom.nn.embedders import Embedder
 from seqloom.nn.outputs import Loss, Output
-from seqloom.registry import Count
 
 
 @register("embedder", "linear")
 class Linear(Embedder):
-    """Vectors by a linear map.
+    """A linear map of vectors.
 
-    size: of the result.
+    embedding_size: output size.
     """
 
-    def __init__(self, numbers, *, size: Count = 256):
+    def __init__(self, numbers, *, embedding_size: PositiveInt = 256):
         super().__init__()
-        self.output_size = size
-        self.linear = nn.Linear(numbers, size)
+        self.output_size = embedding_size
+        self.linear = nn.Linear(numbers, embedding_size)
 
     def forward(self, given):
         return Padded(self.linear(given.values), given.mask)
@@ -31,19 +31,19 @@ class Linear(Embedder):
 
 @register("output", "mixture_density")
 class MixtureDensity(Output):
-    """Vectors by a mixture of Gaussians with a width each, judged by their density.
+    """Mixture density network: a mixture of isotropic Gaussians, trained by maximum likelihood.
 
         p_t(y) = Σ_k π_k N(y; μ_k, σ_k² I),        π, μ, log σ = W f_t + b
 
-    components: how many.
+    components: number of mixture components.
     """
 
-    def __init__(self, numbers, *, components: Count = 3):
+    def __init__(self, numbers, *, components: PositiveInt = 3):
         super().__init__()
         self.input_size = self.numbers = numbers
         self.components = components
 
-    def attach(self, feature_size, fed_deviation):
+    def set_feature_size(self, feature_size, embedding_init_std):
         self.linear = nn.Linear(feature_size, self.components * (self.numbers + 2))
 
     def parameters_of(self, features):
@@ -66,7 +66,7 @@ class MixtureDensity(Output):
         return Loss(total, target.mask.sum(), total.detach())
 
     def sample(self, decoded, memory, *, temperature=1.0, generator=None):
-        """At temperature 0, the mean of the component that is highest at its own mean."""
+        """At temperature 0, return the mean of the component with the highest density at its own mean."""
         log_pi, mu, log_sigma = self.parameters_of(decoded.features)
         if temperature == 0:
             k = (log_pi - self.numbers * log_sigma).argmax(-1)

@@ -1,17 +1,17 @@
-"""One long text, read in parallel lanes window by window, with the state carried over (Mikolov et al. 2010)."""
+"""Truncated backpropagation through time: one long text in parallel lanes, window by window (Mikolov et al. 2010)."""
 
 import torch
+from pydantic import PositiveInt
 
 from seqloom import Batch, register
 from seqloom.batch import Padded, shift
 from seqloom.nn.memory import DecoderState
-from seqloom.registry import Count
 from seqloom.train.objectives import Objective
 
 
 @register("objective", "truncated_backpropagation")
 class TruncatedBackpropagation(Objective):
-    """Every batch goes on where the one before it ended: its state is carried over, without its gradient."""
+    """Truncated backpropagation: each batch continues the previous one, whose state is carried over, detached."""
 
     def __call__(self, model, batch, *, update, carry=None):
         memory, target = model.encode(batch), batch.target
@@ -24,18 +24,18 @@ class TruncatedBackpropagation(Objective):
 
 @register("batcher", "lanes")
 class Lanes:
-    """All targets in a row as one text, cut into lanes of equal length that are read side by side.
+    """Concatenate all targets into one text and split it into parallel lanes of equal length.
 
-    window: steps of every batch.
+    window: number of steps per batch.
     """
 
-    def __init__(self, corpus, size, seed, *, window: Count = 32):
+    def __init__(self, corpus, size, seed, *, window: PositiveInt = 32):
         text = torch.cat([torch.as_tensor(corpus.row("target", n)).long() for n in range(len(corpus))])
         lanes, self.window = size.sentences, window
         self.text_LT = text[: len(text) // lanes * lanes].view(lanes, -1)
 
     def plan(self, epoch):
-        """Where each window begins: in every epoch alike, as a text has one order."""
+        """The start of each window, the same in every epoch, since the text has a fixed order."""
         return list(range(0, self.text_LT.shape[1], self.window))
 
     def target_steps(self, item):

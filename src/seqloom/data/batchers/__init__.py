@@ -1,4 +1,4 @@
-"""Batchers: how a corpus becomes batches."""
+"""Batchers: they split a corpus into batches."""
 
 from seqloom.data.batchers.base import Batcher, BatchSize
 from seqloom.data.batchers.bucketed import Bucketed

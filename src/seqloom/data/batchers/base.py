@@ -1,4 +1,4 @@
-"""What every batcher does."""
+"""The interface of batchers."""
 
 from typing import Any, NamedTuple, Protocol
 
@@ -6,23 +6,23 @@ from seqloom.batch import Batch
 
 
 class BatchSize(NamedTuple):
-    """How large a batch may be: in padded steps of its longest field, in examples, or both."""
+    """The maximum batch size: in steps of the longest field, padding included, in examples, or both."""
 
     tokens: int | None = None
     sentences: int | None = None
 
 
 class Batcher(Protocol):
-    """How a corpus becomes batches. Made from a corpus, a ``BatchSize`` and a seed.
+    """Splits a corpus into batches. It is constructed from a corpus, a ``BatchSize`` and a seed.
 
-    An item of a plan is whatever ``collate`` makes a batch of, for example the indices of its examples.
+    An item of a plan is anything that ``collate`` can turn into a batch, e.g. the indices of its examples.
     """
 
     def plan(self, epoch: int) -> list[Any]:
-        """All batches of an epoch. Only the seed and the epoch decide them: they are the same for every worker."""
+        """All batches of an epoch, in order. They depend only on the seed and the epoch: all workers get the same."""
 
     def target_steps(self, item: Any) -> int:
-        """How many real target steps a batch will have."""
+        """Number of non-padding target steps of a batch."""
 
     def collate(self, item: Any) -> Batch:
-        """The batch itself."""
+        """Make the batch."""

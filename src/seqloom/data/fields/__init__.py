@@ -1,4 +1,4 @@
-"""Fields: what a column of the data is, from the value as read to an array and back."""
+"""Fields: a field converts one column of the data between the values as read and arrays."""
 
 from seqloom.data.fields.base import Field
 from seqloom.data.fields.collection import Fields, text_specs

@@ -1,4 +1,4 @@
-"""What every field shares."""
+"""The base class of fields."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,14 +10,14 @@ from seqloom.data.pad import Array
 
 
 class Field(ABC):
-    """What a column of the data is: how its values become arrays (steps, …) and values again.
+    """The type of a data column: it encodes values as arrays (steps, …) and decodes them.
 
-    A value is plain data, as a reader delivers it: a text, or lists of numbers. A field of a kind that marks the end
-    of a sequence has an option ``end``, which is set for the target.
+    A value is plain data from a reader: a text, or lists of numbers. If a kind of field can mark the end of a
+    sequence, it has an option ``end``, which is set for the target.
 
-    shape: of one step: ``()`` for tokens, ``(D,)`` for vectors.
-    end_steps: how many steps at the end of a row mark only that it ends.
-    metric_options: what metrics have to overlook, as the field drops it: options for those that have them.
+    shape: shape of one step: ``()`` for tokens, ``(D,)`` for vectors.
+    end_steps: number of steps at the end of a row that only mark the end, such as EOS.
+    metric_options: options for metrics that have them, to ignore what the field discards, such as case.
     """
 
     shape: tuple[int, ...] = ()
@@ -27,47 +27,47 @@ class Field(ABC):
     @property
     @abstractmethod
     def dtype(self) -> "np.dtype[Any]":
-        """Of the encoded numbers."""
+        """Data type of the encoded values."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many symbols there are, or how many numbers a step has."""
+        """Vocabulary size, or number of values per step."""
 
     @abstractmethod
     def metrics(self, values: Sequence[Any]) -> tuple[str, ...]:
-        """The metrics that suit such values as targets; the first one decides what is best."""
+        """Default metrics for targets like these values; the first one is the validation metric."""
 
     @abstractmethod
     def fit(self, values: Iterable[Any]) -> None:
-        """Learn from training values, which are read once and not kept."""
+        """Fit the field on training values; they are read once and not kept."""
 
     @abstractmethod
     def encode(self, values: Sequence[Any], examples: Sequence[Mapping[str, Any]]) -> list[Array]:
-        """An array (steps, …) for every value; ``examples`` hold their other columns."""
+        """Encode each value as an array (steps, …); ``examples`` holds the other columns of each example."""
 
     @abstractmethod
     def decode(self, row: Array, example: Mapping[str, Any]) -> Any:
-        """The value of a row."""
+        """Decode a row into a value."""
 
     @abstractmethod
     def show(self, row: Array) -> list[str]:
-        """Each step, for people."""
+        """Each step of a row as readable text."""
 
     def state(self) -> dict[str, Any]:
-        """What was learned, to be kept: arrays, and plain data that JSON can hold."""
+        """Everything learned by ``fit``: arrays and JSON-serializable data."""
         return {}
 
     def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027
-        """Take up what ``state`` gave."""
+        """Load a state returned by ``state``."""
 
     @property
     def symbols(self) -> int | None:
-        """How many different steps there are; None: any number, as steps are real vectors."""
+        """Number of distinct steps, i.e. the vocabulary size; None for vectors."""
         return None if self.shape or not np.issubdtype(self.dtype, np.integer) else self.size
 
     def same(self, other: "Field") -> bool:
-        """Whether both encode every value alike."""
+        """Whether both fields encode every value identically."""
         if type(self) is not type(other) or (self.shape, self.end_steps) != (other.shape, other.end_steps):
             return False
         mine, others = self.state(), other.state()

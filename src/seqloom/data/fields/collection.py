@@ -1,4 +1,4 @@
-"""The fields of a run: made from their specifications, fitted on examples, kept in its folder."""
+"""The fields of a run: built from their specifications, fitted on examples, and saved in the run directory."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,22 +11,23 @@ from seqloom.data.examples import SIDES, Example
 from seqloom.data.fields.base import Field
 from seqloom.data.fields.text import Text
 from seqloom.data.pad import Array
-from seqloom.errors import InputError, OptionError, SentenceError, SeqloomError, UnknownNameError
+from seqloom.errors import ConfigError, InputError, SentenceError, SeqloomError, UnknownNameError
 from seqloom.files import write
-from seqloom.registry import Spec, build, find, options, split
+from seqloom.registry import Spec, build, get_class, options, parse_spec
+from seqloom.renames import update_names
 
-FORMAT, VERSION, FILE = "seqloom fields", 1, "fields.json"
+FORMAT, VERSION, FILE = "seqloom fields", 2, "fields.json"
 OLD_FORMAT, OLD_VERSION, OLD_FILE = "seqloom tokenizers", 1, "tokenizer.json"
-"""Where older versions kept the tokenizers of source and target, the only fields there were."""
+"""File of earlier versions, which had no fields other than the tokenizers of source and target."""
 
 
 class Fields(dict[str, Field]):
-    """Fields by name: source, target, and further ones.
+    """Fields by name: source, target, and any others.
 
-    specs: of every field. The target's marks where it ends, if its kind can.
-    shared: one tokenizer for source and target, trained on both.
-    limits: how long the sources and targets are that they were fitted on, in steps: ``source`` and ``target``, the
-        longest of each, and ``ratio``, the most target steps per source step. None in older files.
+    specs: specification of each field. The option ``end`` is added to the target's, if its kind has it.
+    shared: whether source and target share one tokenizer, trained on both: a joint vocabulary.
+    limits: maximum lengths in the training data, in steps: ``source``, ``target``, and ``ratio``, the maximum number
+        of target steps per source step. None in files of earlier versions.
     """
 
     def __init__(
@@ -37,14 +38,17 @@ class Fields(dict[str, Field]):
         super().__init__({name: build("field", spec) for name, spec in self.specs.items()})
         if shared:
             sides = [self[side] for side in SIDES]
-            kinds = [field.cutter.spec for field in sides if isinstance(field, Text)]
-            if len(kinds) < len(SIDES):
-                raise OptionError("data.shared is for a source and a target that are both text: leave it out")
-            if kinds[0] != kinds[1]:
-                raise OptionError(f"a shared tokenizer can't be both {kinds[0]} and {kinds[1]}: make them equal")
+            tokenizers = [field.trainer.spec for field in sides if isinstance(field, Text)]
+            if len(tokenizers) < len(SIDES):
+                raise ConfigError("data.share_vocabulary requires source and target to be text fields: remove it")
+            if tokenizers[0] != tokenizers[1]:
+                raise ConfigError(
+                    f"data.share_vocabulary requires equal tokenizers, but source has {tokenizers[0]} and target has "
+                    f"{tokenizers[1]}"
+                )
 
     def fit(self, examples: Callable[[], Iterable[Example]]) -> "Fields":
-        """Fit every field on examples, which are read once for each and not kept."""
+        """Fit all fields on examples, which are read once per field and not kept."""
         for name, field in self.items():
             if not self.shared or name not in SIDES:
                 field.fit(_column(name, examples()))
@@ -54,11 +58,11 @@ class Fields(dict[str, Field]):
         return self
 
     def encode(self, name: str, examples: Sequence[Mapping[str, Any]]) -> list[Array]:
-        """A column of examples as arrays; what can't be encoded is named by its number."""
+        """Encode one column of some examples as arrays; errors give the number of the example."""
         for number, example in enumerate(examples):
             if name not in example:
                 raise SentenceError(
-                    f"it has no {name!r}, which this model reads; it has {', '.join(example)}", number
+                    f"it has no {name!r}, which the model requires, only {', '.join(example)}", number
                 )
         try:
             return self[name].encode([example[name] for example in examples], examples)
@@ -71,11 +75,11 @@ class Fields(dict[str, Field]):
             raise
 
     def same(self, other: "Fields") -> bool:
-        """Whether all fields are the same."""
+        """Whether all fields encode every value identically."""
         return self.keys() == other.keys() and all(field.same(other[name]) for name, field in self.items())
 
     def save(self, folder: Path) -> None:
-        """Write all of them into a folder as JSON, and arrays as safetensors."""
+        """Save all fields in a directory, as JSON and, for arrays, safetensors."""
         from safetensors.numpy import save
 
         states = {name: field.state() for name, field in self.items() if not (self.shared and name == "target")}
@@ -102,28 +106,30 @@ class Fields(dict[str, Field]):
 
     @classmethod
     def load(cls, folder: Path) -> "Fields":
-        """What ``save`` wrote, or the tokenizers that an older version wrote."""
+        """Load fields saved by ``save``, or tokenizers saved by an earlier version."""
         old = not (folder / FILE).exists() and (folder / OLD_FILE).exists()
         path = folder / (OLD_FILE if old else FILE)
-        form, version = (OLD_FORMAT, OLD_VERSION) if old else (FORMAT, VERSION)
+        file_format, version = (OLD_FORMAT, OLD_VERSION) if old else (FORMAT, VERSION)
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(f"{path} can't be read: {error.strerror}") from None
         except ValueError as error:
-            raise InputError(f"{path} is damaged: {error}; prepare the data again, or copy the file again") from None
-        if not isinstance(data, dict) or data.get("format") != form:
-            raise InputError(f"{path} holds no {form}; it may be another tool's file of the same name")
-        if data.get("version") != version:
+            raise InputError(f"{path} is damaged ({error}): prepare the data again, or copy the file again") from None
+        if not isinstance(data, dict) or data.get("format") != file_format:
+            raise InputError(f"{path} is not a {file_format} file; another tool may have written it")
+        if data.get("version") not in range(1, version + 1):
             raise InputError(
-                f"{path} has version {data.get('version')!r}, and this seqloom reads {version}: update it"
+                f"{path} has version {data.get('version')!r}, but this seqloom supports versions up to {version}: "
+                "update seqloom"
             )
         try:
-            return cls._restored(_from_tokenizers(data) if old else data, path.with_suffix(".safetensors"))
-        except UnknownNameError:  # a kind of field from outside, which has to be imported
+            data = _from_tokenizers(data) if old else data
+            return cls._restored(_with_current_names(data), path.with_suffix(".safetensors"))
+        except UnknownNameError:  # an external kind of field, whose module must be imported first
             raise
-        except Exception as error:  # the library of tokenizers raises plain Exception
-            raise InputError(f"{path} is damaged: {error}; prepare the data again, or copy the file again") from None
+        except Exception as error:  # the tokenizers library raises plain Exception
+            raise InputError(f"{path} is damaged ({error}): prepare the data again, or copy the file again") from None
 
     @classmethod
     def _restored(cls, data: Mapping[str, Any], arrays: Path) -> "Fields":
@@ -133,9 +139,9 @@ class Fields(dict[str, Field]):
         states = {
             name: dict(data["states"]["source" if fields.shared and name == "target" else name]) for name in fields
         }
-        for key, value in (load_file(arrays) if arrays.exists() else {}).items():
-            name, _, key_of_state = key.partition(".")
-            states[name][key_of_state] = value
+        for path, value in (load_file(arrays) if arrays.exists() else {}).items():
+            name, _, key = path.partition(".")
+            states[name][key] = value
         for name, field in fields.items():
             field.restore(states[name])
         return fields
@@ -145,24 +151,36 @@ def _column(name: str, examples: Iterable[Example]) -> Iterator[Any]:
     for number, example in enumerate(examples):
         if name not in example:
             raise InputError(
-                f"example {number} of the training data has no {name!r}, only {', '.join(example)}: give each one, "
-                "or name its column by data.columns"
+                f"example {number} of the training data has no {name!r}, only {', '.join(example)}: add it to every "
+                "example, or set its column in data.columns"
             )
         yield example[name]
 
 
 def text_specs(source: Spec, target: Spec) -> dict[str, Spec]:
-    """The specifications of a source and a target that are text, by their tokenizers."""
+    """Specifications of two text fields, source and target, with these tokenizers."""
     return {"source": {"name": "text", "tokenizer": source}, "target": {"name": "text", "tokenizer": target}}
 
 
 def _as_target(spec: Spec) -> Spec:
-    name, given = split("field", spec)
-    return {"name": name, "end": True, **given} if "end" in options(find("field", name)) else spec
+    name, given = parse_spec("field", spec)
+    return {"name": name, "end": True, **given} if "end" in options(get_class("field", name)) else spec
+
+
+def _with_current_names(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Saved data of an earlier version, with the current names of parts and options."""
+    fields, _ = update_names(data["fields"], "data.fields")
+    states = {
+        name: {**state, "spec": update_names({"tokenizer": state["spec"]})[0]["tokenizer"]}
+        if "spec" in state
+        else state
+        for name, state in data["states"].items()
+    }
+    return {**data, "fields": fields, "states": states}
 
 
 def _from_tokenizers(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What older versions wrote as what is written today."""
+    """The tokenizer file of an earlier version in the current format."""
     shared = data["target"] is None
     source, target = data["source"], data["source" if shared else "target"]
     states = {"source": source} if shared else {"source": source, "target": target}

@@ -1,4 +1,4 @@
-"""Readers: examples from files, one file per format."""
+"""Readers: they read examples from files, one module per file format."""
 
 from seqloom.data.readers.base import Reader
 from seqloom.data.readers.files import Files, examples_of, expand

@@ -1,26 +1,26 @@
-"""What every file format shares."""
+"""The base class of file readers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from seqloom.data.examples import Row
-from seqloom.data.lines import STDIN, called
-from seqloom.data.readers.columns import Columns, place_of
-from seqloom.errors import OptionError
+from seqloom.data.lines import STDIN, display_name
+from seqloom.data.readers.columns import Columns, column_index
+from seqloom.errors import ConfigError
 
 BY_NAME: Columns = {"source": "source", "target": "target"}
 T = TypeVar("T")
 
 
 class Reader(ABC):
-    """A file format: every example of a file as a mapping from field to value, and where it stands.
+    """A file format: reads each example of a file as a mapping from field to value, with its location.
 
-    A reader is registered under the format's name. Its class says by which ``suffixes`` its files are known, and
-    whether it can read standard input (``streams``); options of the format are keyword arguments.
+    A reader is registered under the name of the format. Its class attribute ``suffixes`` lists the file suffixes of
+    the format, and ``streams`` tells whether it can read standard input. Keyword arguments are options of the format.
 
-    paths: of the files: one, but for a format whose examples are spread over several.
-    columns: of every field; None: ``BY_NAME``, or what suits the format.
+    paths: file to read; several files for formats that spread an example over several files.
+    columns: column of each field; None means ``BY_NAME``, or the default of the format.
     """
 
     name: ClassVar[str]
@@ -33,37 +33,37 @@ class Reader(ABC):
         self.check()
 
     def check(self) -> None:
-        """Refuse paths that the format can't be read from."""
+        """Raise an error if the format can't be read from these paths."""
         if len(self.paths) != 1:
-            raise OptionError(
-                f"{', '.join(self.paths)}: one file of {self.name.upper()} at a time; "
-                f"line-aligned text has format lines"
+            raise ConfigError(
+                f"{', '.join(self.paths)}: format {self.name} takes one file, but {len(self.paths)} were given; "
+                "line-aligned text is --format lines"
             )
         if not self.streams and STDIN in self.paths:
-            raise OptionError(f"{self.name} can't be read from standard input: give the file")
+            raise ConfigError(f"format {self.name} can't be read from standard input: give a file")
 
     @abstractmethod
     def rows(self) -> Iterator[Row]:
-        """Every example, unchecked; a blank line is one whose values are None."""
+        """Iterate over all examples, before validation; for a blank line, the values are None."""
 
     @property
     def path(self) -> str:
-        """Of a single file."""
+        """The path of a single-file format."""
         return self.paths[0]
 
-    def names(self, there: Sequence[str], where: str) -> dict[str, str | list[str]]:
-        """The name of each field's column, or of each of its columns, among all that are ``there``."""
-        return apply(self.columns or BY_NAME, lambda column: there[place_of(column, there, where)])
+    def resolve_columns(self, names: Sequence[str], where: str) -> dict[str, str | list[str]]:
+        """The column names of each field, given the names of all columns in the file."""
+        return map_columns(self.columns or BY_NAME, lambda column: names[column_index(column, names, where)])
 
 
-def apply(columns: Mapping[str, Any], what: Callable[[Any], T]) -> dict[str, T | list[T]]:
-    """Something of each field's column, or of each of its columns."""
+def map_columns(columns: Mapping[str, Any], function: Callable[[Any], T]) -> dict[str, T | list[T]]:
+    """Apply a function to the column, or to each of the columns, of every field."""
     return {
-        field: [what(one) for one in column] if isinstance(column, tuple | list) else what(column)
+        field: [function(one) for one in column] if isinstance(column, tuple | list) else function(column)
         for field, column in columns.items()
     }
 
 
-def at(path: str, unit: str, number: int) -> Callable[[str], str]:
-    """Where all columns of a row stand that is one line of a file."""
-    return lambda _: f"{called(path)}, {unit} {number}"
+def line_location(path: str, unit: str, number: int) -> Callable[[str], str]:
+    """The location of a row that is one line (or other unit) of a file, the same for all columns."""
+    return lambda _: f"{display_name(path)}, {unit} {number}"

@@ -1,19 +1,22 @@
-"""Which column of a file holds which field, by name or number."""
+"""The columns of a file that hold each field, by name or number."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from seqloom.errors import InputError, OptionError, unknown
+from seqloom.errors import ConfigError, InputError, unknown
 
 Column = str | int
 Columns = Mapping[str, Column | tuple[Column, ...]]
-"""The column of every field; several columns are a list of values."""
+"""The column of each field; several columns form a list of values."""
 EXAMPLES = "--columns 0,2 or --columns '{source: lemma, target: form}'"
 
 
-def columns_of(given: Any) -> Columns | None:
-    """Columns as a person gives them: ``[0, 2]``, source and target first and then further references, or
-    ``{source: lemma, target: form, references: [2, 3]}``."""
+def parse_columns(given: Any) -> Columns | None:
+    """Parse the option ``columns``.
+
+    It is a list ``[0, 2]`` of source, target and optional references, or a mapping
+    ``{source: lemma, target: form, references: [2, 3]}``.
+    """
     if given is None:
         return None
     if isinstance(given, Mapping):
@@ -26,9 +29,9 @@ def columns_of(given: Any) -> Columns | None:
         columns = {}
     flat = [c for column in columns.values() for c in (column if isinstance(column, tuple) else (column,))]
     if not columns.keys() >= {"source", "target"} or not all(_is_column(column) for column in flat):
-        raise OptionError(
-            f"columns={given!r}: give the column of the source and that of the target, each by its name or its "
-            f"number from 0, for example {EXAMPLES}"
+        raise ConfigError(
+            f"columns={given!r} is invalid: give the columns of source and target, each by name or by number, "
+            f"counted from 0, for example {EXAMPLES}"
         )
     return columns
 
@@ -37,10 +40,10 @@ def _is_column(column: Any) -> bool:
     return isinstance(column, str) or (isinstance(column, int) and not isinstance(column, bool) and column >= 0)
 
 
-def place_of(column: Column, names: Sequence[str], where: str) -> int:
-    """The number of a column among those that there are."""
+def column_index(column: Column, names: Sequence[str], where: str) -> int:
+    """The index of a column, given by name or number, among the columns of a file."""
     if column in names:
         return names.index(str(column))
     if str(column).isdecimal() and int(column) < len(names):
         return int(column)
-    raise InputError(f"{where}: {unknown('column', str(column), names)}; choose others by {EXAMPLES}")
+    raise InputError(f"{where}: {unknown('column', str(column), names)}; set the columns with {EXAMPLES}")

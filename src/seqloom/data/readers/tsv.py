@@ -1,25 +1,26 @@
-"""Tab-separated columns."""
+"""TSV: tab-separated values."""
 
 from collections.abc import Iterator, Sequence
 
 from seqloom.data.examples import Row
-from seqloom.data.lines import called, lines
-from seqloom.data.readers.base import Reader, apply, at
-from seqloom.data.readers.columns import Column, Columns, place_of
+from seqloom.data.lines import display_name, lines
+from seqloom.data.readers.base import Reader, line_location, map_columns
+from seqloom.data.readers.columns import Column, Columns, column_index
 from seqloom.errors import InputError
 from seqloom.registry import register
 
-SHOWN = 30
-"""So many characters of a value are shown in a message."""
+MAX_SHOWN = 30
+"""Maximum number of characters of a value in an error message."""
 
 
 @register("reader", "tsv")
 class Tsv(Reader):
-    """Columns separated by tabs; quotes are text like any other.
+    """Tab-separated values (TSV), without quoting: quotation marks are ordinary text.
 
-    Without ``columns``, a file with two columns has the source and the target; one with more must say which they are.
+    Without ``columns``, a file with two columns holds source and target. For a file with more columns, ``columns`` or
+    a header with ``source`` and ``target`` is required.
 
-    header: whether the first line names the columns.
+    header: whether the first line holds the column names.
     """
 
     name = "tsv"
@@ -34,41 +35,41 @@ class Tsv(Reader):
         names = next(stream, (0, ""))[1].split("\t") if self.header else None
         numbers = None
         for number, line in stream:
-            place = at(self.path, "line", number)
+            locate = line_location(self.path, "line", number)
             values = line.split("\t")
             if numbers is None and (self.header or line.strip()):
-                columns = self.columns or self._two(names or values, number)
-                numbers = apply(columns, lambda column: self._number(column, names))
+                columns = self.columns or self._default_columns(names or values, number)
+                numbers = map_columns(columns, lambda column: self._column_number(column, names))
                 needed = max(n for one in numbers.values() for n in (one if isinstance(one, list) else [one])) + 1
             if numbers is None or (not line.strip() and len(values) < needed):
-                yield Row(place, {"source": None, "target": None})
+                yield Row(locate, {"source": None, "target": None})
             elif len(values) < needed:
                 raise InputError(
-                    f"{place('')}: it has {len(values)} columns, separated by tabs, and column {needed - 1} is "
-                    f"asked for (they count from 0)"
+                    f"{locate('')}: column {needed - 1} is missing: number of tab-separated columns: "
+                    f"{len(values)} (they are numbered from 0)"
                 )
             else:
-                yield Row(place, apply(numbers, values.__getitem__))
+                yield Row(locate, map_columns(numbers, values.__getitem__))
 
-    def _two(self, values: Sequence[str], number: int) -> Columns:
-        """Source and target where nothing says which columns they are."""
+    def _default_columns(self, values: Sequence[str], number: int) -> Columns:
+        """Source and target columns if they are not set."""
         if self.header and {"source", "target"} <= {*values}:
             return {"source": "source", "target": "target"}
         if len(values) <= 2:
             return {"source": 0, "target": 1}
-        where = f"{called(self.path)}, {'the header' if self.header else f'line {number}'}"
-        shown = ", ".join(f"{n}: {value[:SHOWN]!r}" for n, value in enumerate(values))
+        where = f"{display_name(self.path)}, {'the header' if self.header else f'line {number}'}"
+        shown = ", ".join(f"{n}: {value[:MAX_SHOWN]!r}" for n, value in enumerate(values))
         raise InputError(
-            f"{where}: it has {len(values)} columns, and a pair has two. Say which are the source and the target, "
-            f"for example --columns 0,{len(values) - 1}. They are {shown}"
+            f"{where}: there are {len(values)} columns, so choose the columns of source and target, "
+            f"for example --columns 0,{len(values) - 1}. The columns are {shown}"
         )
 
-    def _number(self, column: Column, names: Sequence[str] | None) -> int:
+    def _column_number(self, column: Column, names: Sequence[str] | None) -> int:
         if names is not None:
-            return place_of(column, names, called(self.path))
+            return column_index(column, names, display_name(self.path))
         if str(column).isdecimal():
             return int(column)
         raise InputError(
-            f"{called(self.path)}: column {column!r} is no number; columns have names only if there is a header "
-            f"(--header)"
+            f"{display_name(self.path)}: column {column!r} is not a number: columns can be given by name only if "
+            "the file has a header (--header)"
         )

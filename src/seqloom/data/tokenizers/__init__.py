@@ -1,6 +1,6 @@
-"""Tokenizers: how text is cut into tokens and put together again, each kind through the ``tokenizers`` library."""
+"""Tokenizers: they split text into tokens and put it together again, all through the ``tokenizers`` library."""
 
-from seqloom.data.tokenizers.base import Cutter
+from seqloom.data.tokenizers.base import TokenizerTrainer
 from seqloom.data.tokenizers.tokenizer import Tokenizer
 
-__all__ = ["Cutter", "Tokenizer"]
+__all__ = ["Tokenizer", "TokenizerTrainer"]

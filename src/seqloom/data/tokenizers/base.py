@@ -1,4 +1,4 @@
-"""What every kind of tokenizer shares: its normalisation, and how its vocabulary gets the special symbols."""
+"""The base class of tokenizer trainers: normalization, and special tokens in the vocabulary."""
 
 import json
 from abc import ABC, abstractmethod
@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Literal
 import tokenizers as library
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from seqloom.data.tokenizers.tokenizer import SPECIAL, Tokenizer
-from seqloom.errors import OptionError
+from seqloom.data.tokenizers.tokenizer import SPECIAL_TOKENS, Tokenizer
+from seqloom.errors import ConfigError
 
 Form = Literal["nfc", "nfkc", "nfd", "nfkd"]
 FORMS = {
@@ -22,47 +22,47 @@ UNLIMITED = 2**31
 WORD_START = "▁"
 
 
-class Cutter(ABC):
-    """A kind of tokenizer, not trained yet: ``train`` gives the ``Tokenizer``.
+class TokenizerTrainer(ABC):
+    """An untrained tokenizer: ``train`` returns the trained ``Tokenizer``.
 
-    A kind says how text is cut into pieces (``pre_tokenizer``), put together again (``decoder``), and how its model
-    is trained; the base does normalisation and special symbols.
+    A subclass defines how text is split into pieces (``pre_tokenizer``), how pieces are joined (``decoder``), and how
+    the model is trained. The base class handles normalization and special tokens.
     """
 
     name: ClassVar[str]
-    unknown: ClassVar[str] = "�"
+    unk_text: ClassVar[str] = "�"
     marks_words: ClassVar[bool] = False
 
-    def __init__(self, *, lowercase: bool, normalise: Form | None, **options: Any) -> None:
+    def __init__(self, *, lowercase: bool, normalize: Form | None, **options: Any) -> None:
         self.lowercase = lowercase
-        self.normalise = normalise
-        self.spec = {"name": self.name, "lowercase": lowercase, "normalise": normalise, **options}
+        self.normalize = normalize
+        self.spec = {"name": self.name, "lowercase": lowercase, "normalize": normalize, **options}
 
     @abstractmethod
     def train(self, texts: Iterator[str]) -> Tokenizer:
-        """The tokenizer that these texts give; they are read once and not kept."""
+        """Train a tokenizer on texts, which are read once and not kept."""
 
     @abstractmethod
     def pre_tokenizer(self) -> pre_tokenizers.PreTokenizer | None:
-        """How text falls into pieces that no token crosses."""
+        """Splits text into pieces; no token crosses a piece boundary."""
 
     @abstractmethod
     def decoder(self) -> decoders.Decoder | None:
-        """How pieces become text; None joins them by spaces."""
+        """Joins tokens into text; None joins them with spaces."""
 
     def normalizer(self) -> normalizers.Normalizer:
-        """What happens to text before it is cut."""
+        """Normalizes text before it is split."""
         steps: list[normalizers.Normalizer] = []
-        if self.normalise is not None:
-            steps.append(FORMS[self.normalise]())
+        if self.normalize is not None:
+            steps.append(FORMS[self.normalize]())
         if self.lowercase:
             steps.append(normalizers.Lowercase())
-        if self.marks_words:  # a first word looks like any other; one space in front also keeps the text's own exact
+        if self.marks_words:  # so that the first word gets the same token as elsewhere; decoding removes one space
             steps.append(normalizers.Prepend(" "))
         return normalizers.Sequence(steps)
 
-    def _around(self, model: models.Model) -> library.Tokenizer:
-        """A model of the library with this kind's normalisation, cutting and decoding around it."""
+    def _wrap(self, model: models.Model) -> library.Tokenizer:
+        """Wrap a model of the library in this tokenizer's normalizer, pre-tokenizer and decoder."""
         tokenizer = library.Tokenizer(model)
         tokenizer.normalizer = self.normalizer()
         pre_tokenizer, decoder = self.pre_tokenizer(), self.decoder()
@@ -72,30 +72,34 @@ class Cutter(ABC):
             tokenizer.decoder = decoder
         return tokenizer
 
-    def _learned(self, model: models.Model, trainer: trainers.Trainer, texts: Iterator[str]) -> dict[str, Any]:
-        """The model as plain data, after training.
+    def _train_model(self, model: models.Model, trainer: trainers.Trainer, texts: Iterator[str]) -> dict[str, Any]:
+        """Train a model of the library and return it as plain data.
 
-        The trainer knows no special symbols: it would make them added tokens, which the library looks for in text.
+        The trainer gets no special tokens: the library would make them added tokens, which it searches for in text.
         """
-        tokenizer = self._around(model)
+        tokenizer = self._wrap(model)
         tokenizer.train_from_iterator(texts, trainer)
-        learned: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
-        return learned
+        trained: dict[str, Any] = json.loads(tokenizer.to_str())["model"]
+        return trained
 
-    def _finished(self, model: models.Model) -> Tokenizer:
-        return Tokenizer(self._around(model), spec=self.spec, unknown=self.unknown)
+    def _build(self, model: models.Model) -> Tokenizer:
+        """The trained tokenizer of a trained model."""
+        return Tokenizer(self._wrap(model), spec=self.spec, unk_text=self.unk_text)
 
 
-def with_special(vocabulary: dict[str, int]) -> dict[str, int]:
-    """A learned vocabulary, pieces in the order of their ids, behind the special symbols."""
+def add_special_tokens(vocabulary: dict[str, int]) -> dict[str, int]:
+    """A learned vocabulary with the special tokens before its pieces, whose order is kept."""
     pieces = sorted(vocabulary, key=lambda piece: vocabulary[piece])
-    return {**SPECIAL, **{piece: id_ for id_, piece in enumerate(pieces, len(SPECIAL))}}
+    return {**SPECIAL_TOKENS, **{piece: id_ for id_, piece in enumerate(pieces, len(SPECIAL_TOKENS))}}
 
 
-def room(size: int | None) -> int:
-    """How many pieces a vocabulary of ``size`` has room for beside the special symbols."""
-    if size is None:
+def max_pieces(vocab_size: int | None) -> int:
+    """Maximum number of learned pieces in a vocabulary of ``vocab_size``, which includes the special tokens."""
+    if vocab_size is None:
         return UNLIMITED
-    if size <= len(SPECIAL):
-        raise OptionError(f"size={size} leaves no room: {len(SPECIAL)} are special symbols; take more")
-    return size - len(SPECIAL)
+    if vocab_size <= len(SPECIAL_TOKENS):
+        raise ConfigError(
+            f"vocab_size={vocab_size} is invalid: it must be greater than {len(SPECIAL_TOKENS)}, the number of "
+            "special tokens"
+        )
+    return vocab_size - len(SPECIAL_TOKENS)

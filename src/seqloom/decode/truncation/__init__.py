@@ -1,4 +1,4 @@
-"""Truncations: ways to draw only from some of the tokens, each in a file of its own."""
+"""Truncations: restrictions of the tokens that sampling draws from, one per file."""
 
 from seqloom.decode.truncation.base import Truncation
 

@@ -1,4 +1,4 @@
-"""What a truncation is."""
+"""The base class of truncations."""
 
 from typing import Annotated, ClassVar
 
@@ -7,29 +7,30 @@ from pydantic import Field
 from torch import Tensor
 
 Mass = Annotated[float, Field(gt=0, le=1)]
-"""A share of probability."""
+"""A fraction of the probability mass."""
 
 
 class Truncation:
-    """Which tokens are drawn from: ``truncation(probs)`` gives 0 to what is left out.
+    """Restricts the tokens that sampling draws from: ``truncation(probs)`` sets all others to 0.
 
-    Shapes: probs is … × V. What is left keeps its proportions. Neither it nor what is given need add up to 1, as one
-    truncation may follow another. Something is always left, and tokens that are equal to the last one in stay in.
+    Shapes: probs is … × V. The probabilities of the tokens that are kept don't change. Neither input nor output need
+    sum to 1, since truncations can be applied one after another. At least one token is kept, and so are all tokens
+    tied with the last one kept.
     """
 
-    keeps_likeliest: ClassVar[bool] = True
-    """Whether the likeliest token always stays in."""
+    keeps_most_likely: ClassVar[bool] = True
+    """Whether the most likely token is always kept."""
 
     def __call__(self, probs: Tensor) -> Tensor:
-        """The probabilities of what is left, … V."""
+        """The probabilities of the tokens that are kept, 0 for all others, … V."""
         raise NotImplementedError
 
 
-def fewest(probs: Tensor, strangeness: Tensor, mass: float) -> Tensor:
-    """The least strange tokens, as many as it takes to have this share of the probability."""
-    strange, order = strangeness.sort()
-    in_order = probs.gather(-1, order)
-    before = in_order.cumsum(-1) - in_order
-    enough = before >= mass * in_order.sum(-1, keepdim=True)
-    enough[..., 0] = False  # the first is always in, even where rounding says that nothing is needed
-    return probs * (strangeness <= strange.masked_fill(enough, -torch.inf).amax(-1, keepdim=True))
+def smallest_set(probs: Tensor, cost: Tensor, mass: float) -> Tensor:
+    """Keep the tokens of the least cost, as few as have this fraction of the probability mass together."""
+    sorted_cost, order = cost.sort()
+    sorted_probs = probs.gather(-1, order)
+    mass_before = sorted_probs.cumsum(-1) - sorted_probs
+    enough = mass_before >= mass * sorted_probs.sum(-1, keepdim=True)
+    enough[..., 0] = False  # always keep the first token, whatever the rounding
+    return probs * (cost <= sorted_cost.masked_fill(enough, -torch.inf).amax(-1, keepdim=True))

@@ -1,4 +1,4 @@
-"""What is likely enough."""
+"""Min-p truncation."""
 
 from torch import Tensor
 
@@ -8,13 +8,13 @@ from seqloom.registry import register
 
 @register("truncation", "min_p")
 class MinP(Truncation):
-    """The tokens at least a given share as likely as the likeliest.
+    """Min-p: the tokens with at least a given fraction of the highest probability.
 
         q_v ≥ share · max_u q_u
 
     Nguyen et al. 2025, "Turning up the heat: min-p sampling".
 
-    share: how likely, relative to the likeliest.
+    share: minimum probability relative to that of the most likely token.
     """
 
     def __init__(self, *, share: Mass = 0.1) -> None:

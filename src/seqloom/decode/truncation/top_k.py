@@ -1,21 +1,22 @@
-"""The likeliest few."""
+"""Top-k truncation."""
 
+from pydantic import PositiveInt
 from torch import Tensor
 
 from seqloom.decode.truncation.base import Truncation
-from seqloom.registry import Count, register
+from seqloom.registry import register
 
 
 @register("truncation", "top_k")
 class TopK(Truncation):
-    """The k likeliest tokens.
+    """Top-k: the k most likely tokens.
 
     Fan et al. 2018, "Hierarchical neural story generation".
 
-    k: how many.
+    k: number of tokens kept.
     """
 
-    def __init__(self, *, k: Count = 10) -> None:
+    def __init__(self, *, k: PositiveInt = 10) -> None:
         self.k = k
 
     def __call__(self, probs: Tensor) -> Tensor:

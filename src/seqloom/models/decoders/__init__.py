@@ -1,5 +1,5 @@
-"""Decoders: the target, one step after another."""
+"""Decoders: from the fed tokens and the memory to features, step by step."""
 
-from seqloom.models.decoders.base import Decoder, Surroundings
+from seqloom.models.decoders.base import Decoder, DecoderInputSizes
 
-__all__ = ["Decoder", "Surroundings"]
+__all__ = ["Decoder", "DecoderInputSizes"]

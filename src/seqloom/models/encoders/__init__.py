@@ -1,5 +1,5 @@
-"""Encoders: the source in its context."""
+"""Encoders: from the embedded source to contextual states."""
 
-from seqloom.models.encoders.base import Encoded, Encoder
+from seqloom.models.encoders.base import Encoder, EncoderOutput
 
-__all__ = ["Encoded", "Encoder"]
+__all__ = ["Encoder", "EncoderOutput"]

@@ -1,31 +1,35 @@
-"""What an encoder is."""
+"""The base class of encoders."""
 
 from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from seqloom.nn.probe import Probe, silent
+from seqloom.nn.probe import Probe, no_probe
 
 
 class StateShape(NamedTuple):
-    """The shape of a stack of recurrent states, for a bridge to compare."""
+    """The shape of the states of a stack of recurrent layers.
+
+    cell: the name of the cell.
+    state_names: the names of the cell's state tensors, such as ``h`` and ``c``.
+    """
 
     cell: str
-    parts: tuple[str, ...]
+    state_names: tuple[str, ...]
     layers: int
-    size: int
+    hidden_size: int
 
     @property
     def names(self) -> list[str]:
         """``LAYER.NAME`` of every tensor, layer by layer."""
-        return [f"{n}.{part}" for n in range(self.layers) for part in self.parts]
+        return [f"{n}.{name}" for n in range(self.layers) for name in self.state_names]
 
     def __str__(self) -> str:
-        return f"{self.layers} × {self.cell} ({', '.join(self.parts)}) of width {self.size}"
+        return f"{self.layers} × {self.cell} ({', '.join(self.state_names)}) of size {self.hidden_size}"
 
 
-class Encoded(NamedTuple):
-    """A source in its context: values B S H, summary B H, a recurrent encoder's final states as ``LAYER.NAME``."""
+class EncoderOutput(NamedTuple):
+    """Values B S H, one per source step; summary B H; a recurrent encoder's final states as ``LAYER.NAME``."""
 
     values: Tensor
     summary: Tensor
@@ -33,29 +37,29 @@ class Encoded(NamedTuple):
 
 
 class Encoder(nn.Module):
-    """The source in its context.
+    """Maps the embedded source to contextual states.
 
-    output_size: of the values.
-    summary_size: of the summary, the whole source as one vector.
-    final: the shape of the last states; None where there are none.
-    longest: how many steps a source can have; None: any number.
-    input_deviation: the standard deviation that embeddings should begin with, to suit it.
+    output_size: size of the values.
+    summary_size: size of the summary, one vector for the whole source.
+    final_state_shape: the shape of the final states; None for an encoder without recurrent states.
+    max_length: the maximum number of source tokens; None: no limit.
+    embedding_init_std: the initial standard deviation of the embeddings that the encoder reads.
     """
 
     output_size: int
     summary_size: int
-    final: StateShape | None = None
-    longest: int | None = None
-    input_deviation: float = 1.0
+    final_state_shape: StateShape | None = None
+    max_length: int | None = None
+    embedding_init_std: float = 1.0
 
     def check_read(self, reads: frozenset[str]) -> None:
-        """Refuse if this encoder would learn nothing, given what of the memory is read."""
+        """Refuse options with no effect, and parameters that get no gradient, given which memory entries are read."""
 
-    def forward(self, x_BSE: Tensor, mask_BS: Tensor, *, probe: Probe = silent) -> Encoded:
+    def forward(self, x_BSE: Tensor, mask_BS: Tensor, *, probe: Probe = no_probe) -> EncoderOutput:
         raise NotImplementedError
 
 
-def mean_of_real(values_BSH: Tensor, mask_BS: Tensor) -> Tensor:
-    """The mean over a row's real steps, B H."""
-    real_BS1 = mask_BS[..., None].to(values_BSH.dtype)
-    return (values_BSH * real_BS1).sum(1) / real_BS1.sum(1)
+def masked_mean(values_BSH: Tensor, mask_BS: Tensor) -> Tensor:
+    """The mean over the non-padding steps of every row, B H."""
+    mask_BS1 = mask_BS[..., None].to(values_BSH.dtype)
+    return (values_BSH * mask_BS1).sum(1) / mask_BS1.sum(1)

@@ -1,6 +1,6 @@
-"""Attention: a score × a normaliser, each in a file of its own, and the layer that joins them."""
+"""Attention: score functions and normalizers, one per file, and the layer that combines them."""
 
-from seqloom.nn.attention.base import Normaliser, Score
+from seqloom.nn.attention.base import Normalizer, ScoreFunction, StatefulPart
 from seqloom.nn.attention.layer import Attention
 
-__all__ = ["Attention", "Normaliser", "Score"]
+__all__ = ["Attention", "Normalizer", "ScoreFunction", "StatefulPart"]

@@ -1,35 +1,37 @@
-"""What a score and a normaliser are."""
+"""Base classes of attention score functions and normalizers."""
 
 from typing import ClassVar
 
 from torch import Tensor, nn
 
-from seqloom.errors import SizeError
+from seqloom.errors import ShapeError
 
 
-class Carrying(nn.Module):
-    """What may need its own past from step to step: coverage needs the weights so far, monotonic attention the last.
+class StatefulPart(nn.Module):
+    """A part of attention that may carry a state from decoder step to decoder step: one number per query and key.
 
-    A part that does sets ``carries``, writes ``update`` (and ``initial``, if it doesn't start from zeros), and takes
-    ``past_BTS`` as the last argument of ``forward``: one past per query. None means that queries are the first of
-    their targets.
+    Coverage carries the sum of all previous attention weights; monotonic attention carries the last ones. A stateful
+    part sets ``stateful = True``, implements ``update_state`` (and ``initial_state``, if the initial state is not
+    zero), and takes ``state_BTS`` as the last argument of ``forward``. ``state_BTS`` is None at the first step of a
+    target.
     """
 
-    carries: ClassVar[bool] = False
+    stateful: ClassVar[bool] = False
 
-    def initial(self, prepared_BSD: Tensor) -> Tensor:
-        """The past before the first step, B S; by default zeros."""
-        return prepared_BSD.new_zeros(prepared_BSD.shape[:2])
+    def initial_state(self, projected_BSD: Tensor) -> Tensor:
+        """The state before the first step, B S; zeros by default."""
+        return projected_BSD.new_zeros(projected_BSD.shape[:2])
 
-    def update(self, past_BTS: Tensor, weights_BTS: Tensor) -> Tensor:
-        """The past after a step that gave these attention weights."""
+    def update_state(self, state_BTS: Tensor, weights_BTS: Tensor) -> Tensor:
+        """The state after a step with these attention weights, B T S."""
         raise NotImplementedError
 
 
-class Score(Carrying):
-    """How well a query matches a key, before normalising.
+class ScoreFunction(StatefulPart):
+    """An attention score function: how well a query matches a key, before normalization.
 
-    A score writes ``score``, and ``prepare`` where something about the keys can be computed once for all queries.
+    Subclasses implement ``score``, and ``project_keys`` if part of the computation depends on the keys only and can
+    be done once for all queries.
     """
 
     def __init__(self, query_size: int, key_size: int) -> None:
@@ -37,49 +39,49 @@ class Score(Carrying):
         self.query_size = query_size
         self.key_size = key_size
 
-    static: ClassVar[bool] = False
-    """Whether the score knows positions only: it must be told the target's, and reads neither query nor key."""
+    position_only: ClassVar[bool] = False
+    """Whether scores depend on positions only: ``forward`` needs ``position_BT`` and ignores queries and keys."""
 
-    def prepare(self, keys_BSD: Tensor) -> Tensor:
-        """What ``score`` wants of the keys, B S first."""
+    def project_keys(self, keys_BSD: Tensor) -> Tensor:
+        """The keys as ``score`` takes them, B S …; by default unchanged."""
         return keys_BSD
 
-    def score(self, query_BTD: Tensor, prepared_BSD: Tensor) -> Tensor:
-        """B T S."""
+    def score(self, query_BTD: Tensor, projected_BSD: Tensor) -> Tensor:
+        """Attention scores of queries and projected keys, B T S."""
         raise NotImplementedError
 
     def forward(
         self,
         query_BTD: Tensor,
-        prepared_BSD: Tensor,
+        projected_BSD: Tensor,
         position_BT: Tensor | None = None,
-        past_BTS: Tensor | None = None,
+        state_BTS: Tensor | None = None,
     ) -> Tensor:
-        """B T S; only a score that is static or carries a past overrides this."""
-        return self.score(query_BTD, prepared_BSD)
+        """Attention scores, B T S. Only a stateful or position-only score function overrides this."""
+        return self.score(query_BTD, projected_BSD)
 
     def require_one_size(self, name: str) -> int:
-        """The size that queries and keys share, or an error that says how to make them share one."""
+        """The common size of queries and keys; an error that suggests a solution if they differ."""
         if self.query_size != self.key_size:
-            raise SizeError(
-                f"score {name!r} compares queries of size {self.query_size} with keys of size {self.key_size}: "
-                "project both to one size (attention: key_layers: 1, query_layers: 1, size: …), or use the score "
-                "'bilinear' or 'additive', which take any sizes"
+            raise ShapeError(
+                f"score {name!r} needs queries and keys of the same size, but queries have size {self.query_size} "
+                f"and keys size {self.key_size}: project both to one size (attention: key_layers: 1, query_layers: "
+                "1, hidden_size: …), or use score 'bilinear' or 'additive', which accept different sizes"
             )
         return self.key_size
 
 
-class Normaliser(Carrying):
-    """From scores to weights: B T S → B T S, zero where the mask is False."""
+class Normalizer(StatefulPart):
+    """Turns attention scores into attention weights: B T S → B T S, zero where the mask is False."""
 
     differentiable: ClassVar[bool] = True
-    """Whether a gradient passes from the weights to the scores."""
+    """Whether gradients flow from the weights to the scores."""
 
-    scores: ClassVar[tuple[str, ...] | None] = None
-    """The scores it makes sense with; None: with all."""
+    compatible_scores: ClassVar[tuple[str, ...] | None] = None
+    """Names of the score functions it works with; None: all."""
 
-    complete: ClassVar[bool] = True
-    """Whether the weights add up to 1 wherever there is something to see."""
+    sums_to_one: ClassVar[bool] = True
+    """Whether the weights of every query add up to 1, unless all its keys are masked."""
 
     def forward(self, scores_BTS: Tensor, mask_BTS: Tensor | None) -> Tensor:
         raise NotImplementedError

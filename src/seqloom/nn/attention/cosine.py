@@ -1,4 +1,4 @@
-"""The angle as a score."""
+"""Cosine attention."""
 
 import math
 from typing import Annotated
@@ -8,23 +8,23 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from seqloom.nn.attention.base import Score
+from seqloom.nn.attention.base import ScoreFunction
 from seqloom.registry import register
 
 
 @register("score", "cosine")
-class Cosine(Score):
-    """The cosine of the angle between query and key, whatever their lengths.
+class Cosine(ScoreFunction):
+    """Cosine attention score function: the cosine of the angle between query and key, divided by a temperature.
 
         score(q, k) = q · k / (‖q‖ ‖k‖ τ)
 
     Graves et al. 2014, "Neural Turing machines", whose key strength β is 1/τ. The cosine lies between −1 and 1, so
-    without a temperature below 1 a softmax stays close to uniform. A vector of zeros has the cosine 0 with any other.
+    softmax stays close to uniform unless the temperature is below 1. The cosine with a zero vector is 0.
 
     Shapes: queries B × T × D, keys B × S × D, scores B × T × S.
 
-    temperature: τ > 0; the lower, the sharper.
-    learned: learn τ (as its logarithm, so it stays positive) or keep it.
+    temperature: temperature τ > 0 (the initial value if it is learned); lower values give sharper attention.
+    learned: learn τ, as its logarithm, so that it stays positive; false keeps it fixed.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class Cosine(Score):
         else:
             self.register_buffer("log_temperature", log_temperature)
 
-    def prepare(self, keys_BSD: Tensor) -> Tensor:
+    def project_keys(self, keys_BSD: Tensor) -> Tensor:
         return F.normalize(keys_BSD, dim=-1)
 
-    def score(self, query_BTD: Tensor, prepared_BSD: Tensor) -> Tensor:
-        return F.normalize(query_BTD, dim=-1) @ prepared_BSD.mT * (-self.log_temperature).exp()
+    def score(self, query_BTD: Tensor, projected_BSD: Tensor) -> Tensor:
+        return F.normalize(query_BTD, dim=-1) @ projected_BSD.mT * (-self.log_temperature).exp()

@@ -1,35 +1,38 @@
-"""Attention as a layer: keys, queries, a score, a normaliser, a context."""
+"""The attention layer: projections of keys and queries, a score function, a normalizer and the context vector."""
 
 from collections.abc import Mapping
 from typing import Literal
 
 import torch
+from pydantic import NonNegativeInt, PositiveInt
 from torch import Tensor, nn
 
 from seqloom.batch import check_mask
-from seqloom.errors import OptionError, SizeError
-from seqloom.nn.attention.base import Carrying, Normaliser, Score
-from seqloom.nn.probe import Probe, at_step, silent
-from seqloom.registry import Count, Natural, Spec, build, split
+from seqloom.errors import ConfigError, ShapeError
+from seqloom.nn.attention.base import Normalizer, ScoreFunction, StatefulPart
+from seqloom.nn.probe import Probe, at_step, no_probe
+from seqloom.registry import Spec, build, parse_spec
 
 Activation = Literal["tanh", "sigmoid", "relu"]
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "sigmoid": nn.Sigmoid, "relu": nn.ReLU}
 
 
 class Attention(nn.Module):
-    """Soft look-up: a query is compared with every key, and the values are averaged by how well it matched.
+    """Attention with one head: compares each query with all keys and averages the values by the attention weights.
 
         k_s = key(h_s)        q_t = query(s_t)
-        w_ts = normaliser_s(score(q_t, k_s))
-        context_t = Σ_s w_ts · value_s
+        w_ts = normalizer_s(score(q_t, k_s))        attention weights
+        context_t = Σ_s w_ts · value_s              context vector
 
-    query_size, key_size: sizes of what queries and keys are made from.
+    query_size, key_size: sizes of s_t and h_s, from which queries and keys are computed.
 
-    score: how a query and a key are compared.
-    normaliser: how scores become weights.
-    key_layers, query_layers: how many learned layers make the keys (queries) from what is given; 0: they *are* that.
-    key_activation, query_activation: σ in k = σ(W h + b), on every such layer; None: k = W h.
-    size: width of such layers; by default the query's.
+    score: attention score function, which compares a query with a key.
+    normalizer: function from attention scores to attention weights.
+    key_layers, query_layers: number of learned layers that compute keys (queries) from encoder (decoder) states; 0
+        uses the states themselves.
+    key_activation, query_activation: activation φ of each of these layers, φ(W x + b); null for a linear layer
+        without bias, W x.
+    hidden_size: output size of these layers; by default the query size.
     """
 
     def __init__(
@@ -38,84 +41,93 @@ class Attention(nn.Module):
         key_size: int,
         *,
         score: Spec = "additive",
-        normaliser: Spec = "softmax",
-        key_layers: Natural = 0,
-        query_layers: Natural = 0,
+        normalizer: Spec = "softmax",
+        key_layers: NonNegativeInt = 0,
+        query_layers: NonNegativeInt = 0,
         key_activation: Activation | None = None,
         query_activation: Activation | None = None,
-        size: Count | None = None,
+        hidden_size: PositiveInt | None = None,
     ) -> None:
         super().__init__()
         self.sizes = (query_size, key_size)
-        if size is not None and not key_layers and not query_layers:
-            raise OptionError("attention: size is the width of key and query layers, and there are none")
+        if hidden_size is not None and not key_layers and not query_layers:
+            raise ConfigError(
+                "attention: hidden_size has no effect without key_layers or query_layers: set one, or remove it"
+            )
         for side, layers, activation in (
             ("key", key_layers, key_activation),
             ("query", query_layers, query_activation),
         ):
             if activation is not None and not layers:
-                raise OptionError(f"attention: {side}_activation={activation!r} needs {side}_layers of 1 or more")
-        size = size or query_size
-        self.query_layers = _perceptron(query_size, size, query_layers, query_activation)
-        self.key_layers = _perceptron(key_size, size, key_layers, key_activation)
-        self.score: Score = build(
-            "score", score, size if query_layers else query_size, size if key_layers else key_size
+                raise ConfigError(
+                    f"attention: {side}_activation={activation!r} has no effect without layers: set "
+                    f"{side}_layers to at least 1"
+                )
+        hidden_size = hidden_size or query_size
+        self.query_layers = _projection(query_size, hidden_size, query_layers, query_activation)
+        self.key_layers = _projection(key_size, hidden_size, key_layers, key_activation)
+        self.score: ScoreFunction = build(
+            "score", score, hidden_size if query_layers else query_size, hidden_size if key_layers else key_size
         )
-        self.normaliser: Normaliser = build("normaliser", normaliser)
-        name, _ = split("score", score)
-        if self.score.static and (key_layers or query_layers):
-            raise OptionError(f"attention: score {name!r} reads no key or query: leave out their layers")
-        allowed = self.normaliser.scores
+        self.normalizer: Normalizer = build("normalizer", normalizer)
+        name, _ = parse_spec("score", score)
+        if self.score.position_only and (key_layers or query_layers):
+            raise ConfigError(
+                f"attention: score {name!r} does not read keys or queries: remove key_layers and query_layers"
+            )
+        allowed = self.normalizer.compatible_scores
         if allowed is not None and name not in allowed:
-            hard, _ = split("normaliser", normaliser)
-            raise OptionError(f"normaliser {hard!r} works with the score {' or '.join(allowed)}, not {name!r}")
+            normalizer_name, _ = parse_spec("normalizer", normalizer)
+            raise ConfigError(
+                f"normalizer {normalizer_name!r} supports only score {' or '.join(map(repr, allowed))}, not {name!r}"
+            )
 
-    def inert(self) -> dict[str, str]:
-        """Parameters that get no gradient, by prefix, with the reason."""
-        if self.normaliser.differentiable:
+    def parameters_without_grad(self) -> dict[str, str]:
+        """Name prefixes of parameters that get no gradient, each with the reason."""
+        if self.normalizer.differentiable:
             return {}
-        reason = "a hard choice of the best match passes no gradient to keys and queries"
+        reason = "this normalizer is not differentiable, so keys and queries get no gradient"
         return dict.fromkeys(("query_layers.", "key_layers.", "score."), reason)
 
-    def prepare(self, keys_BSH: Tensor) -> Tensor:
-        """All that can be computed of the keys before any query is there."""
-        return self.score.prepare(self.key_layers(keys_BSH))
+    def project_keys(self, keys_BSH: Tensor) -> Tensor:
+        """Everything that depends on the keys only; computed once for all queries."""
+        return self.score.project_keys(self.key_layers(keys_BSH))
 
     @property
-    def carrying(self) -> dict[str, Carrying]:
-        """Score and normaliser, as far as they need their own past: then steps can't run in parallel."""
-        parts: dict[str, Carrying] = {"score": self.score, "normaliser": self.normaliser}
-        return {name: part for name, part in parts.items() if part.carries}
+    def stateful_parts(self) -> dict[str, StatefulPart]:
+        """Score function and normalizer, as far as they carry a state: if any does, steps can't run in parallel."""
+        parts: dict[str, StatefulPart] = {"score": self.score, "normalizer": self.normalizer}
+        return {name: part for name, part in parts.items() if part.stateful}
 
-    def initial(self, prepared_BSD: Tensor) -> dict[str, Tensor]:
-        """The pasts before the first step, each B S."""
-        return {name: part.initial(prepared_BSD) for name, part in self.carrying.items()}
+    def initial_state(self, projected_BSD: Tensor) -> dict[str, Tensor]:
+        """The states of stateful parts before the first step, B S each."""
+        return {name: part.initial_state(projected_BSD) for name, part in self.stateful_parts.items()}
 
-    def update(self, past: Mapping[str, Tensor], weights_BTS: Tensor) -> dict[str, Tensor]:
-        """The pasts after a step that gave these weights, each B T S: a past per query."""
-        return {name: part.update(past[name], weights_BTS) for name, part in self.carrying.items()}
+    def update_state(self, state: Mapping[str, Tensor], weights_BTS: Tensor) -> dict[str, Tensor]:
+        """The states of stateful parts after a step with these attention weights, B T S each: one state per query."""
+        return {name: part.update_state(state[name], weights_BTS) for name, part in self.stateful_parts.items()}
 
-    def weigh(
+    def compute_weights(
         self,
         query_BTH: Tensor,
-        prepared_BSD: Tensor,
+        projected_BSD: Tensor,
         mask: Tensor | None = None,
         *,
         position_BT: Tensor | None = None,
-        past: Mapping[str, Tensor] | None = None,
-        probe: Probe = silent,
+        state: Mapping[str, Tensor] | None = None,
+        probe: Probe = no_probe,
     ) -> Tensor:
-        """Weights B T S, with keys that ``prepare`` made.
+        """Attention weights B T S, from the keys that ``project_keys`` returned.
 
-        mask: B S or B T S, True where real.
-        position_BT: of the queries in their targets, for a static score.
-        past: what ``initial`` and ``update`` gave for each query, where attention carries one.
+        mask: B S or B T S, True for keys that may be attended to.
+        position_BT: positions of the queries in their targets, for a position-only score function.
+        state: states of stateful parts, one per query, from ``initial_state`` and ``update_state``.
         """
-        past = past or {}
-        scores_BTS = self.score(self.query_layers(query_BTH), prepared_BSD, position_BT, past.get("score"))
+        state = state or {}
+        scores_BTS = self.score(self.query_layers(query_BTH), projected_BSD, position_BT, state.get("score"))
         mask_BTS = mask if mask is None or mask.dim() == 3 else mask[:, None]
-        carried = [past["normaliser"]] if "normaliser" in past else []
-        return probe("attention", self.normaliser(scores_BTS, mask_BTS, *carried))
+        normalizer_state = [state["normalizer"]] if "normalizer" in state else []
+        return probe("attention", self.normalizer(scores_BTS, mask_BTS, *normalizer_state))
 
     def forward(
         self,
@@ -124,55 +136,65 @@ class Attention(nn.Module):
         queries_BTH: Tensor,
         mask: Tensor | None = None,
         *,
-        probe: Probe = silent,
+        probe: Probe = no_probe,
     ) -> tuple[Tensor, Tensor]:
-        """Alone as a layer: values, keys and queries in; context B T H and weights B T S out."""
+        """Use as a layer: values, keys and queries in; context vectors B T H and attention weights B T S out."""
         given = (queries_BTH.shape[-1], keys_BSH.shape[-1])
         if given != self.sizes:
-            raise SizeError(f"attention between queries and keys of sizes {self.sizes} was given {given}")
+            raise ShapeError(f"attention expects queries and keys of sizes {self.sizes}, but got sizes {given}")
         if values_BSH.shape[:2] != keys_BSH.shape[:2]:
-            raise SizeError(
-                f"every value needs a key: got {tuple(values_BSH.shape[:2])} values "
-                f"and {tuple(keys_BSH.shape[:2])} keys"
+            raise ShapeError(
+                f"every value needs a key, but values have batch size and length {tuple(values_BSH.shape[:2])} and "
+                f"keys {tuple(keys_BSH.shape[:2])}"
             )
         if len(queries_BTH) != len(keys_BSH):
-            raise SizeError(f"got queries of {len(queries_BTH)} rows for keys of {len(keys_BSH)}")
+            raise ShapeError(
+                f"queries and keys must have the same batch size, but it is {len(queries_BTH)} and {len(keys_BSH)}"
+            )
         if mask is not None:
             B, T, S = *queries_BTH.shape[:2], keys_BSH.shape[1]
             if mask.dtype != torch.bool or mask.shape not in ((B, S), (B, T, S)):
-                raise SizeError(
-                    f"attention's mask must be bool and of shape {(B, S)} or {(B, T, S)}, True where real; it is "
-                    f"{mask.dtype} and {tuple(mask.shape)}"
+                raise ShapeError(
+                    f"the attention mask must be bool, with shape {(B, S)} or {(B, T, S)}; it is {mask.dtype}, with "
+                    f"shape {tuple(mask.shape)}"
                 )
-            check_mask("attention's mask", mask)
-        prepared_BSD = self.prepare(keys_BSH)
-        if self.carrying:
-            weights_BTS = self._one_by_one(queries_BTH, prepared_BSD, mask, probe)
+            check_mask("key sequence", mask)
+        projected_BSD = self.project_keys(keys_BSH)
+        if self.stateful_parts:
+            weights_BTS = self._forward_sequential(queries_BTH, projected_BSD, mask, probe)
         else:
-            weights_BTS = self.weigh(queries_BTH, prepared_BSD, mask, probe=probe)
+            weights_BTS = self.compute_weights(queries_BTH, projected_BSD, mask, probe=probe)
         return weights_BTS @ values_BSH, weights_BTS
 
-    def _one_by_one(self, queries_BTH: Tensor, prepared_BSD: Tensor, mask: Tensor | None, probe: Probe) -> Tensor:
-        """The weights of one query after another, each with the past that the ones before left."""
-        past = {name: start_BS[:, None] for name, start_BS in self.initial(prepared_BSD).items()}
+    def _forward_sequential(
+        self, queries_BTH: Tensor, projected_BSD: Tensor, mask: Tensor | None, probe: Probe
+    ) -> Tensor:
+        """Attention weights of one query after another, each with the state that the previous ones left."""
+        state = {name: state_BS[:, None] for name, state_BS in self.initial_state(projected_BSD).items()}
         steps = []
         for t, query_B1H in enumerate(torch.split(queries_BTH, 1, 1)):
-            seen = mask[:, t : t + 1] if mask is not None and mask.dim() == 3 else mask
+            step_mask = mask[:, t : t + 1] if mask is not None and mask.dim() == 3 else mask
             position_BT = torch.full(query_B1H.shape[:2], t, device=query_B1H.device)
-            place = at_step(probe, t)
-            steps.append(self.weigh(query_B1H, prepared_BSD, seen, position_BT=position_BT, past=past, probe=place))
-            past = self.update(past, steps[-1])
+            weights_B1S = self.compute_weights(
+                query_B1H, projected_BSD, step_mask, position_BT=position_BT, state=state, probe=at_step(probe, t)
+            )
+            state = self.update_state(state, weights_B1S)
+            steps.append(weights_B1S)
         return torch.cat(steps, 1)
 
 
-def _perceptron(inputs: int, size: int, layers: int, activation: Activation | None) -> nn.Sequential:
-    """``layers`` learned layers. Without an activation, no bias: in a dot product a key's shifts all alike."""
-    made: list[nn.Module] = []
+def _projection(inputs: int, hidden_size: int, layers: int, activation: Activation | None) -> nn.Sequential:
+    """A perceptron of ``layers`` layers.
+
+    A layer without activation has no bias: in a dot product, a key bias adds the same number to all scores of a
+    query.
+    """
+    modules: list[nn.Module] = []
     for n in range(layers):
-        linear = nn.Linear(inputs if n == 0 else size, size, bias=activation is not None)
+        linear = nn.Linear(inputs if n == 0 else hidden_size, hidden_size, bias=activation is not None)
         nn.init.xavier_uniform_(linear.weight)
-        made.append(linear)
+        modules.append(linear)
         if activation is not None:
             nn.init.zeros_(linear.bias)
-            made.append(ACTIVATIONS[activation]())
-    return nn.Sequential(*made)
+            modules.append(ACTIVATIONS[activation]())
+    return nn.Sequential(*modules)

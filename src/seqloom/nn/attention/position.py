@@ -1,29 +1,32 @@
-"""The static address, as a baseline."""
+"""Attention by position alone, as a baseline."""
 
 import torch
+from pydantic import PositiveInt
 from torch import Tensor, nn
 
-from seqloom.nn.attention.base import Score
+from seqloom.nn.attention.base import ScoreFunction
 from seqloom.nn.positions import check_pairs, sinusoids
-from seqloom.registry import Count, register
+from seqloom.registry import register
 
 
 @register("score", "position")
-class Position(Score):
-    """The static address of an array: the score knows the two positions, and nothing of what stands there.
+class Position(ScoreFunction):
+    """Position-only attention score function, a baseline: depends on the positions t and s, not on query and key.
 
         score(t, s) = p_tᵀ W p_s / √d
 
-    with p the sinusoids of Vaswani et al. 2017 and W learned. It is a baseline: what attention could do without
-    looking. A shift p_s → p_{s+n} is a rotation, hence a matrix, so "n to the right of where I write" is one W; the
-    identity, which W starts from, looks straight across.
+    p is the sinusoidal positional encoding of Vaswani et al. 2017, W is learned. A shift p_s → p_{s+n} is a rotation
+    and hence a matrix, so a single W can express "n steps to the right of the target position". W is initialized to
+    the identity, which attends to the source position equal to the target position.
 
-    size: d, the number of sinusoids; even.
+    Shapes: queries B × T × D_q, keys B × S × D_k, scores B × T × S.
+
+    size: size d of the sinusoidal positional encoding; even.
     """
 
-    static = True
+    position_only = True
 
-    def __init__(self, query_size: int, key_size: int, *, size: Count = 64) -> None:
+    def __init__(self, query_size: int, key_size: int, *, size: PositiveInt = 64) -> None:
         super().__init__(query_size, key_size)
         check_pairs(size)
         self.weight = nn.Parameter(torch.eye(size))
@@ -31,14 +34,14 @@ class Position(Score):
     def forward(
         self,
         query_BTD: Tensor,
-        prepared_BSD: Tensor,
+        projected_BSD: Tensor,
         position_BT: Tensor | None = None,
-        past_BTS: Tensor | None = None,
+        state_BTS: Tensor | None = None,
     ) -> Tensor:
-        if position_BT is None:  # alone as a layer: the queries are the first T of a target
+        if position_BT is None:  # used as a layer: the queries are the first T steps of a target
             position_BT = torch.arange(query_BTD.shape[1], device=query_BTD.device)[None]
         size = len(self.weight)
-        source_S = torch.arange(prepared_BSD.shape[1], device=query_BTD.device)
+        source_S = torch.arange(projected_BSD.shape[1], device=query_BTD.device)
         p_BTd = sinusoids(position_BT, size, query_BTD.dtype)
         p_Sd = sinusoids(source_S, size, query_BTD.dtype)
         scores: Tensor = p_BTd @ self.weight @ p_Sd.t() / size**0.5

@@ -1,26 +1,30 @@
-"""Nearness as a score."""
+"""Attention by squared distance."""
 
 import math
 
 import torch
 from torch import Tensor, nn
 
-from seqloom.errors import OptionError
-from seqloom.nn.attention.base import Score
+from seqloom.errors import ConfigError
+from seqloom.nn.attention.base import ScoreFunction
 from seqloom.registry import register
 
 
 @register("score", "rbf")
-class RBF(Score):
-    """Nearness: minus the squared distance, which a softmax turns into Gaussian kernels (radial basis functions).
+class RBF(ScoreFunction):
+    """Radial basis function (RBF) attention score function: the negative squared distance between query and key.
 
         score(q, k) = −γ ‖q − k‖²
 
-    As −γ ‖q − k‖² = 2γ q·k − γ ‖q‖² − γ ‖k‖², for q and k of length one it is the dot product times 2γ, up to a
-    constant that a softmax does not see. The memory table with Gaussian look-up: Nadaraya 1964, Watson 1964.
+    With softmax this is kernel regression with a Gaussian kernel (Nadaraya 1964, Watson 1964). For unit vectors it is
+    the dot product times 2γ, up to a constant to which softmax is invariant, since
+    −γ ‖q − k‖² = 2γ q·k − γ ‖q‖² − γ ‖k‖².
 
-    gamma: γ > 0; by default 1 / (2√d), which for unit vectors is the scaled dot product.
-    learned: learn γ (as its logarithm, so it stays positive) or keep it.
+    Shapes: queries B × T × D, keys B × S × D, scores B × T × S.
+
+    gamma: kernel coefficient γ > 0 (the initial value if it is learned); by default 1 / (2√d), which for unit vectors
+        equals the scaled dot product.
+    learned: learn γ, as its logarithm, so that it stays positive; false keeps it fixed.
     """
 
     def __init__(self, query_size: int, key_size: int, *, gamma: float | None = None, learned: bool = True) -> None:
@@ -28,14 +32,14 @@ class RBF(Score):
         d = self.require_one_size("rbf")
         gamma = 0.5 / d**0.5 if gamma is None else gamma
         if not gamma > 0:
-            raise OptionError(f"score 'rbf': gamma={gamma} must be above 0, or the nearest would count least")
+            raise ConfigError(f"score 'rbf': gamma={gamma} is invalid: it must be above 0")
         log_gamma = torch.tensor(math.log(gamma))
         if learned:
             self.log_gamma = nn.Parameter(log_gamma)
         else:
             self.register_buffer("log_gamma", log_gamma)
 
-    def score(self, query_BTD: Tensor, prepared_BSD: Tensor) -> Tensor:
-        # Without the detour over a matrix product, so that the distance of equals is exactly 0.
-        distance_BTS = torch.cdist(query_BTD, prepared_BSD, compute_mode="donot_use_mm_for_euclid_dist")
+    def score(self, query_BTD: Tensor, projected_BSD: Tensor) -> Tensor:
+        # Not computed by a matrix multiplication, so that the distance of equal vectors is exactly 0.
+        distance_BTS = torch.cdist(query_BTD, projected_BSD, compute_mode="donot_use_mm_for_euclid_dist")
         return -self.log_gamma.exp() * distance_BTS**2

@@ -1,24 +1,26 @@
-"""The dot product, kept from growing with its size."""
+"""Scaled dot-product attention."""
 
 from typing import Literal
 
 from torch import Tensor
 
-from seqloom.nn.attention.base import Score
+from seqloom.nn.attention.base import ScoreFunction
 from seqloom.registry import register
 
 
 @register("score", "scaled_dot")
-class ScaledDot(Score):
-    """The dot product divided by the root of the size, or by the size.
+class ScaledDot(ScoreFunction):
+    """Scaled dot-product attention score function: the dot product divided by √d, or by d.
 
         score(q, k) = q · k / √d        by: root
         score(q, k) = q · k / d         by: size
 
-    If the entries of q and k are independent with variance 1, q · k has variance d, and the root brings it back
-    to 1 so that the softmax does not start out saturated. Vaswani et al. 2017.
+    Vaswani et al. 2017. If the entries of q and k are independent with variance 1, q · k has variance d; dividing by
+    √d restores variance 1, so that softmax is not saturated at the start of training.
 
-    by: ``root`` or ``size``.
+    Shapes: queries B × T × D, keys B × S × D, scores B × T × S.
+
+    by: divisor of the dot product, √d (``root``) or d (``size``), where d is the size of queries and keys.
     """
 
     def __init__(self, query_size: int, key_size: int, *, by: Literal["root", "size"] = "root") -> None:
@@ -26,5 +28,5 @@ class ScaledDot(Score):
         d = self.require_one_size("scaled_dot")
         self.divisor = d**0.5 if by == "root" else float(d)
 
-    def score(self, query_BTD: Tensor, prepared_BSD: Tensor) -> Tensor:
-        return (query_BTD / self.divisor) @ prepared_BSD.mT
+    def score(self, query_BTD: Tensor, projected_BSD: Tensor) -> Tensor:
+        return (query_BTD / self.divisor) @ projected_BSD.mT

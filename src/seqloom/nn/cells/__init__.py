@@ -1,4 +1,4 @@
-"""Cells: one step of a recurrence each, in a file of its own."""
+"""Recurrent cells, one per file: each computes one time step of an RNN."""
 
 from seqloom.nn.cells.base import Cell
 

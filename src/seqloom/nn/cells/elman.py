@@ -1,4 +1,4 @@
-"""The simple recurrent network."""
+"""The Elman network."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -8,21 +8,23 @@ from torch import Tensor
 
 from seqloom.nn import fused
 from seqloom.nn.add import Add, add
-from seqloom.nn.cells.base import Cell, last_real
+from seqloom.nn.cells.base import Cell, final_hidden
 from seqloom.nn.memory import CellState
-from seqloom.nn.probe import Probe, silent
+from seqloom.nn.probe import Probe, no_probe
 from seqloom.registry import register
 
 
 @register("cell", "elman")
 class Elman(Cell):
-    """The simple recurrent network: one layer that also sees its own last output.
+    """Elman network (simple RNN): the hidden state depends on the input and the previous hidden state.
 
         h_t = φ(W x_t + U h_{t−1} + b)
 
     Elman 1990, "Finding structure in time".
 
-    activation: φ, ``tanh`` or ``sigmoid``.
+    Shapes: z_RZ is R × H, the state is h, R × H.
+
+    activation: activation function φ, ``tanh`` or ``sigmoid``; only ``tanh`` has a fused kernel.
     """
 
     def __init__(
@@ -32,7 +34,7 @@ class Elman(Cell):
         self.activation = activation
 
     def forward(
-        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
+        self, z_RZ: Tensor, state: CellState, probe: Probe = no_probe, add: Add = add
     ) -> tuple[Tensor, CellState]:
         (h,) = state
         phi = torch.tanh if self.activation == "tanh" else torch.sigmoid
@@ -40,10 +42,10 @@ class Elman(Cell):
         return h, (h,)
 
     @property
-    def has_twin(self) -> bool:
+    def has_fused_kernel(self) -> bool:
         return self.activation == "tanh"
 
-    def run_twin(self, x_BSE: Tensor, state: CellState, real_BS: Tensor | None) -> tuple[Tensor, CellState]:
+    def forward_fused(self, x_BSE: Tensor, state: CellState, mask_BS: Tensor | None) -> tuple[Tensor, CellState]:
         weights = [self.input_weight(), self.recurrent, self.bias, torch.zeros_like(self.bias)]
         h_BSH = fused.elman(x_BSE, state[0], weights)
-        return h_BSH, (last_real(h_BSH, real_BS, state[0]),)
+        return h_BSH, (final_hidden(h_BSH, mask_BS, state[0]),)

@@ -1,4 +1,4 @@
-"""The long short-term memory and its ablations."""
+"""Long short-term memory (LSTM) and its ablations."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -6,21 +6,21 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from seqloom.errors import OptionError
+from seqloom.errors import ConfigError
 from seqloom.nn import fused
 from seqloom.nn.add import Add, add
-from seqloom.nn.cells.base import Cell, last_real
+from seqloom.nn.cells.base import Cell, final_hidden
 from seqloom.nn.memory import CellState
-from seqloom.nn.probe import Probe, silent
+from seqloom.nn.probe import Probe, no_probe
 from seqloom.registry import register
 
-HOLD = 1e4
-"""What makes a gate wholly open or shut, at an input of zero and |U h| of any sane size: σ(±HOLD) is 1 or 0."""
+SATURATION = 1e4
+"""A preactivation that fully opens or closes a gate for any realistic |U h|: σ(±SATURATION) is 1 or 0."""
 
 
 @register("cell", "lstm")
 class LSTM(Cell):
-    """Long short-term memory: gates decide what its cell state forgets, takes in and shows.
+    """Long short-term memory (LSTM): input, forget and output gates control a cell state.
 
         i_t = σ(W_i x_t + U_i h_{t−1} + b_i)
         f_t = σ(W_f x_t + U_f h_{t−1} + b_f)
@@ -29,16 +29,19 @@ class LSTM(Cell):
         c_t = f_t ∘ c_{t−1} + i_t ∘ g_t
         h_t = o_t ∘ tanh(c_t)
 
-    Hochreiter and Schmidhuber 1997; the forget gate by Gers et al. 2000. The ablations are those of Jozefowicz et
-    al. 2015: a gate that is removed is the constant 1 and has no parameters.
+    Hochreiter and Schmidhuber 1997; forget gate by Gers et al. 2000. The ablations are those of Jozefowicz et al.
+    2015: a removed gate is constant 1 and has no parameters. Only the LSTM with all gates has a fused kernel.
 
-    forget_bias: what b_f is set to at first. 1 is their "LSTM-b", 0 the plain LSTM.
-    forget_gate: False is their "LSTM-f".
-    input_gate: False is their "LSTM-i".
-    output_gate: False is their "LSTM-o".
+    Shapes: z_RZ is R × 4H (input, forget, candidate, output), less H per removed gate; the state is h and c, each
+    R × H.
+
+    forget_bias: initial value of the forget gate bias b_f; 1 is "LSTM-b" of Jozefowicz et al. 2015, 0 the plain LSTM.
+    forget_gate: use a forget gate; false is "LSTM-f" of Jozefowicz et al. 2015.
+    input_gate: use an input gate; false is "LSTM-i" of Jozefowicz et al. 2015.
+    output_gate: use an output gate; false is "LSTM-o" of Jozefowicz et al. 2015.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("h", "c")
+    state_names: ClassVar[tuple[str, ...]] = ("h", "c")
 
     def __init__(
         self,
@@ -50,16 +53,16 @@ class LSTM(Cell):
         input_gate: bool = True,
         output_gate: bool = True,
     ) -> None:
-        kept = {"input": input_gate, "forget": forget_gate, "candidate": True, "output": output_gate}
-        blocks = tuple(name for name, keep in kept.items() if keep)
+        gates = {"input": input_gate, "forget": forget_gate, "candidate": True, "output": output_gate}
+        blocks = tuple(name for name, keep in gates.items() if keep)
         if not forget_gate and forget_bias != 1.0:
-            raise OptionError("cell 'lstm': forget_bias has no use with forget_gate=False")
+            raise ConfigError("cell 'lstm': forget_bias has no effect with forget_gate=False: remove it")
         super().__init__(inputs, size, blocks=blocks, recurrent=blocks)
         if forget_gate:
             nn.init.constant_(self.named_blocks(self.bias.data)["forget"], forget_bias)
 
     def forward(
-        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
+        self, z_RZ: Tensor, state: CellState, probe: Probe = no_probe, add: Add = add
     ) -> tuple[Tensor, CellState]:
         h, c = state
         a = self.named_blocks(add(self.recurrent, h, z_RZ))
@@ -74,17 +77,17 @@ class LSTM(Cell):
         return h, (h, c)
 
     @property
-    def has_twin(self) -> bool:
+    def has_fused_kernel(self) -> bool:
         return len(self.blocks) == 4
 
-    def run_twin(self, x_BSE: Tensor, state: CellState, real_BS: Tensor | None) -> tuple[Tensor, CellState]:
+    def forward_fused(self, x_BSE: Tensor, state: CellState, mask_BS: Tensor | None) -> tuple[Tensor, CellState]:
         weight = self.input_weight()
-        if real_BS is not None:
-            # The twin runs on through the padding and returns only the very last c. So padding raises one more
-            # input, which shuts the input gate and opens the forget gate: c is carried to the end untouched.
-            x_BSE = torch.cat((x_BSE, (~real_BS)[..., None].to(x_BSE)), -1)
-            gates = torch.tensor([-HOLD, HOLD, 0.0, 0.0], dtype=weight.dtype, device=weight.device)
-            weight = torch.cat((weight, gates.repeat_interleave(self.size)[:, None]), 1)
+        if mask_BS is not None:
+            # The fused kernel also processes the padding, and returns c of the very last step only. So an additional
+            # input is 1 for padding; it closes the input gate and opens the forget gate, which keeps c unchanged.
+            x_BSE = torch.cat((x_BSE, (~mask_BS)[..., None].to(x_BSE)), -1)
+            column = torch.tensor([-SATURATION, SATURATION, 0.0, 0.0], dtype=weight.dtype, device=weight.device)
+            weight = torch.cat((weight, column.repeat_interleave(self.size)[:, None]), 1)
         weights = [weight, self.recurrent, self.bias, torch.zeros_like(self.bias)]
         h_BSH, c_BH = fused.lstm(x_BSE, state[0], state[1], weights)
-        return h_BSH, (last_real(h_BSH, real_BS, state[0]), c_BH)
+        return h_BSH, (final_hidden(h_BSH, mask_BS, state[0]), c_BH)

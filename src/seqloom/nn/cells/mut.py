@@ -1,8 +1,8 @@
-"""The three best cells of a search over ten thousand: MUT1, MUT2 and MUT3.
+"""MUT1, MUT2 and MUT3: the three best cells of a search over ten thousand architectures.
 
-Jozefowicz, Zaremba and Sutskever 2015, "An empirical exploration of recurrent network architectures". In MUT1 and
-MUT2 the input enters one place without a matrix, and so needs the hidden width there. Where the widths differ, that
-bare x, and nothing else, becomes P x with a learned P.
+Jozefowicz, Zaremba and Sutskever 2015, "An empirical exploration of recurrent network architectures". In one equation
+of MUT1 and of MUT2, the input x is used without a weight matrix ("bare"), so it must have the hidden size there. If
+the sizes differ, this x is replaced by P x with a learned P.
 """
 
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from torch.nn import functional as F
 from seqloom.nn.add import Add, add
 from seqloom.nn.cells.base import Cell
 from seqloom.nn.memory import CellState
-from seqloom.nn.probe import Probe, silent
+from seqloom.nn.probe import Probe, no_probe
 from seqloom.registry import register
 
 
 class Mutant(Cell):
-    """What the three share: x projected without its biases, a bare x as the last block of z.
+    """Base class of the three cells: projects x without biases; the last block of z is the bare x, if any.
 
-    The biases stand in ``forward``, since in MUT1 one of them is outside of a nonlinearity that x is inside of.
+    Biases are added in ``forward``, because in MUT1 one of them is outside the nonlinearity that x is inside of.
     """
 
     def __init__(
@@ -29,46 +29,46 @@ class Mutant(Cell):
     ) -> None:
         super().__init__(inputs, size, blocks, recurrent, bare)
         self.bare = bare
-        needs_P = bare and sum(self.input_sizes) != size  # several inputs are one x, joined
+        needs_P = bare and sum(self.input_sizes) != size  # several inputs are concatenated to one x
         self.bare_inputs = nn.ParameterList(
             nn.Parameter(nn.init.xavier_uniform_(torch.empty(size, n))) for n in self.input_sizes if needs_P
         )
 
-    def project(self, x: Tensor, block: int = 0, onto: Tensor | None = None, add: Add = add) -> Tensor:
-        width = self.inputs[block].shape[0]
+    def project(self, x: Tensor, n: int = 0, onto: Tensor | None = None, add: Add = add) -> Tensor:
+        width = self.inputs[n].shape[0]
         onto_W, onto_bare = (None, None) if onto is None else onto.tensor_split((width,), -1)
-        z = add(self.inputs[block], x, onto_W)
+        z = add(self.inputs[n], x, onto_W)
         if not self.bare:
             return z
-        bare = add(self.bare_inputs[block], x, onto_bare) if self.bare_inputs else self._placed(x, block, onto_bare)
+        bare = add(self.bare_inputs[n], x, onto_bare) if self.bare_inputs else self._pad_bare(x, n, onto_bare)
         return torch.cat((z, bare), -1)
 
-    def _placed(self, x: Tensor, block: int, onto: Tensor | None) -> Tensor:
-        """A bare input at its place in the whole x."""
-        before = sum(self.input_sizes[:block])
-        placed = F.pad(x, (before, self.size - before - x.shape[-1]))
-        return placed if onto is None else onto + placed
+    def _pad_bare(self, x: Tensor, n: int, onto: Tensor | None) -> Tensor:
+        """Bare input number ``n`` at its offset in the concatenated x, with zeros elsewhere."""
+        offset = sum(self.input_sizes[:n])
+        padded = F.pad(x, (offset, self.size - offset - x.shape[-1]))
+        return padded if onto is None else onto + padded
 
-    def block_weight(self, block: int) -> Tensor:
-        weight: Tensor = self.inputs[block]
+    def weight_of_input(self, n: int) -> Tensor:
+        weight: Tensor = self.inputs[n]
         if not self.bare:
             return weight
-        return torch.cat((weight, self._bare_weight(block)))
+        return torch.cat((weight, self._bare_weight(n)))
 
-    def _bare_weight(self, block: int) -> Tensor:
-        """P, or where there is none what puts an input at its place in x."""
+    def _bare_weight(self, n: int) -> Tensor:
+        """P of input number ``n``; without P, the columns of the identity matrix that it multiplies."""
         if self.bare_inputs:
-            P: Tensor = self.bare_inputs[block]
+            P: Tensor = self.bare_inputs[n]
             return P
-        weight = self.inputs[block]
-        begin = sum(self.input_sizes[:block])
-        place = torch.eye(self.size, dtype=weight.dtype, device=weight.device)
-        return place[:, begin : begin + self.input_sizes[block]]
+        weight = self.inputs[n]
+        offset = sum(self.input_sizes[:n])
+        identity = torch.eye(self.size, dtype=weight.dtype, device=weight.device)
+        return identity[:, offset : offset + self.input_sizes[n]]
 
 
 @register("cell", "mut1")
 class MUT1(Mutant):
-    """MUT1: a GRU whose update gate does not see the past and whose candidate takes x bare.
+    """MUT1: a GRU variant whose update gate ignores the previous state and whose candidate uses x without a matrix.
 
     z = σ(W_xz x + b_z)
     r = σ(W_xr x + W_hr h + b_r)
@@ -81,7 +81,7 @@ class MUT1(Mutant):
         super().__init__(inputs, size, ("update", "reset", "candidate"), ("reset", "candidate"), bare=1)
 
     def forward(
-        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
+        self, z_RZ: Tensor, state: CellState, probe: Probe = no_probe, add: Add = add
     ) -> tuple[Tensor, CellState]:
         (h,) = state
         W_xz_x, W_xr_x, x = z_RZ.chunk(3, -1)
@@ -96,7 +96,7 @@ class MUT1(Mutant):
 
 @register("cell", "mut2")
 class MUT2(Mutant):
-    """MUT2: a GRU whose reset gate takes x bare.
+    """MUT2: a GRU variant whose reset gate uses x without a matrix.
 
     z = σ(W_xz x + W_hz h + b_z)
     r = σ(x + W_hr h + b_r)
@@ -110,7 +110,7 @@ class MUT2(Mutant):
         super().__init__(inputs, size, blocks, blocks, bare=1)
 
     def forward(
-        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
+        self, z_RZ: Tensor, state: CellState, probe: Probe = no_probe, add: Add = add
     ) -> tuple[Tensor, CellState]:
         (h,) = state
         W_xz_x, W_xh_x, x = z_RZ.chunk(3, -1)
@@ -125,7 +125,7 @@ class MUT2(Mutant):
 
 @register("cell", "mut3")
 class MUT3(Mutant):
-    """MUT3: a GRU whose update gate sees the past through a tanh.
+    """MUT3: a GRU variant whose update gate applies tanh to the previous state.
 
     z = σ(W_xz x + W_hz tanh(h) + b_z)
     r = σ(W_xr x + W_hr h + b_r)
@@ -139,7 +139,7 @@ class MUT3(Mutant):
         super().__init__(inputs, size, blocks, blocks, bare=0)
 
     def forward(
-        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
+        self, z_RZ: Tensor, state: CellState, probe: Probe = no_probe, add: Add = add
     ) -> tuple[Tensor, CellState]:
         (h,) = state
         W_xz_x, W_xr_x, W_xh_x = z_RZ.chunk(3, -1)

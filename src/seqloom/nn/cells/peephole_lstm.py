@@ -1,4 +1,4 @@
-"""The long short-term memory whose gates look at its cell state."""
+"""Long short-term memory (LSTM) with peephole connections."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from seqloom.nn.add import Add, add
 from seqloom.nn.cells.base import Cell
 from seqloom.nn.memory import CellState
-from seqloom.nn.probe import Probe, silent
+from seqloom.nn.probe import Probe, no_probe
 from seqloom.registry import register
 
 
 @register("cell", "peephole_lstm")
 class PeepholeLSTM(Cell):
-    """LSTM with peepholes: its gates also see the cell state, however shut the output gate is.
+    """LSTM with peephole connections: the gates also read the cell state, even if the output gate is closed.
 
         i_t = σ(W_i x_t + U_i h_{t−1} + p_i ∘ c_{t−1} + b_i)
         f_t = σ(W_f x_t + U_f h_{t−1} + p_f ∘ c_{t−1} + b_f)
@@ -24,15 +24,15 @@ class PeepholeLSTM(Cell):
         o_t = σ(W_o x_t + U_o h_{t−1} + p_o ∘ c_t + b_o)
         h_t = o_t ∘ tanh(c_t)
 
-    Gers and Schmidhuber 2000, "Recurrent nets that time and count". The peepholes p are vectors: every unit sees its
-    own cell only. They start at 0, so the cell starts as the plain LSTM.
+    Gers and Schmidhuber 2000, "Recurrent nets that time and count". The peephole weights p are vectors: every
+    unit reads only its own cell. They are initialized to 0, so the initial cell equals the plain LSTM.
 
     Shapes: z_RZ is R × 4H (input, forget, candidate, output), the state is h and c, each R × H.
 
-    forget_bias: what b_f is set to at first.
+    forget_bias: initial value of the forget gate bias b_f.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("h", "c")
+    state_names: ClassVar[tuple[str, ...]] = ("h", "c")
 
     def __init__(self, inputs: int | Sequence[int], size: int, *, forget_bias: float = 1.0) -> None:
         blocks = ("input", "forget", "candidate", "output")
@@ -41,7 +41,7 @@ class PeepholeLSTM(Cell):
         nn.init.constant_(self.named_blocks(self.bias.data)["forget"], forget_bias)
 
     def forward(
-        self, z_RZ: Tensor, state: CellState, probe: Probe = silent, add: Add = add
+        self, z_RZ: Tensor, state: CellState, probe: Probe = no_probe, add: Add = add
     ) -> tuple[Tensor, CellState]:
         h, c = state
         p_i, p_f, p_o = self.peepholes

@@ -1,4 +1,4 @@
-"""Embedders: raw input as vectors."""
+"""Embedders: raw input to vectors."""
 
 from seqloom.nn.embedders.base import Embedder
 

@@ -1,4 +1,4 @@
-"""What an embedder is."""
+"""Base class of embedders."""
 
 from torch import nn
 
@@ -6,17 +6,17 @@ from seqloom.batch import Padded
 
 
 class Embedder(nn.Module):
-    """Raw input to vectors, B N … → B M E; it may change the number of steps, as subsampling does.
+    """Maps raw input to vectors, B N … → B M E; M may differ from N, as with subsampling.
 
-    output_size: E.
-    reverse: whether an encoder reads these steps from the last to the first.
+    output_size: E, the embedding size.
+    reverse: whether an encoder reads the steps from last to first.
     """
 
     output_size: int
     reverse: bool = False
 
-    def begin_with(self, deviation: float) -> None:
-        """Have the vectors begin with a standard deviation that suits their reader, where they are learned."""
+    def set_init_std(self, std: float) -> None:
+        """Set the initial standard deviation of the vectors, if they are learned."""
 
     def forward(self, given: Padded) -> Padded:
         raise NotImplementedError

@@ -1,43 +1,45 @@
-"""Tokens in."""
+"""Token embeddings as input."""
+
+from pydantic import NonNegativeFloat, PositiveInt
 
 from seqloom.batch import Padded
 from seqloom.nn.embedders.base import Embedder
-from seqloom.nn.embedding import Deviation, Embedded, Embedding
-from seqloom.registry import Count, Share, register
+from seqloom.nn.embedding import Embedding, TokenEmbedding
+from seqloom.registry import Fraction, register
 
 
 @register("embedder", "tokens")
 class TokenEmbedder(Embedder):
-    """Tokens by an embedding: one learned vector per symbol of the vocabulary.
+    """Token embeddings: one learned vector per vocabulary entry.
 
-    vocabulary: how many symbols there are.
+    vocabulary: the vocabulary size.
 
-    size: of an embedding.
-    dropout: on embeddings.
-    noise: the standard deviation of Gaussian noise on embeddings, in training.
-    word_dropout: the share of tokens that training replaces by the unknown one (Bowman et al. 2016).
-    reverse: read the source backwards, which brings its first words near the target's first (Sutskever et al.
-        2014). Results are put back in the order of the source.
+    embedding_size: size of an embedding.
+    dropout: dropout probability of embeddings.
+    embedding_noise: standard deviation of Gaussian noise added to embeddings in training; 0 adds none.
+    word_dropout: probability of replacing a token by UNK in training (Bowman et al. 2016); 0 disables it.
+    reverse: encode the source in reverse order, which brings its first words close to the first words of the target
+        (Sutskever et al. 2014). Encoder states are returned in the original order.
     """
 
     def __init__(
         self,
         vocabulary: int,
         *,
-        size: Count = 256,
-        dropout: Share = 0.0,
-        noise: Deviation = 0.0,
-        word_dropout: Share = 0.0,
+        embedding_size: PositiveInt = 256,
+        dropout: Fraction = 0.0,
+        embedding_noise: NonNegativeFloat = 0.0,
+        word_dropout: Fraction = 0.0,
         reverse: bool = False,
     ) -> None:
         super().__init__()
-        self.output_size = size
+        self.output_size = embedding_size
         self.reverse = reverse
-        self.embedding = Embedding(vocabulary, size)
-        self.embedded = Embedded(dropout=dropout, noise=noise, word_dropout=word_dropout)
+        self.embedding = Embedding(vocabulary, embedding_size)
+        self.embedded = TokenEmbedding(dropout=dropout, embedding_noise=embedding_noise, word_dropout=word_dropout)
 
-    def begin_with(self, deviation: float) -> None:
-        self.embedded.begin_with(deviation, self.output_size)
+    def set_init_std(self, std: float) -> None:
+        self.embedded.set_init_std(std, self.output_size)
 
     def forward(self, given: Padded) -> Padded:
         return Padded(self.embedded(given.values, self.embedding), given.mask)

@@ -1,4 +1,4 @@
-"""Outputs: what comes out of a decoder, its loss, and how it is fed back."""
+"""Outputs: the distribution over the next token or value, its loss, and how it is fed back to the decoder."""
 
 from seqloom.nn.outputs.base import Categorical, Loss, Output
 

@@ -1,4 +1,4 @@
-"""What an output is."""
+"""Base classes of outputs, and the loss."""
 
 from typing import ClassVar, NamedTuple
 
@@ -10,31 +10,31 @@ from seqloom.nn.memory import DecoderOutput, Memory
 
 
 class Loss(NamedTuple):
-    """A loss summed over the real steps, and how many they are: kept apart, so that sums over batches stay exact.
+    """A loss, summed over the non-padding steps, and their number; separate, so that sums over batches are exact.
 
-    total: what is trained.
-    steps: how many real steps it is summed over.
-    shown: the loss to show to people, summed over the same steps: without label smoothing or other terms that only
-        help training. It has no gradient.
+    total: the loss to minimize.
+    steps: number of non-padding steps it is summed over.
+    reported: the loss to report, summed over the same steps, without label smoothing or other terms that are used in
+        training only. It has no gradient.
     """
 
     total: Tensor
     steps: Tensor
-    shown: Tensor
+    reported: Tensor
 
     @property
     def mean(self) -> Tensor:
-        """The loss per real step."""
+        """The mean loss per non-padding step."""
         return self.total / self.steps
 
 
 class Output(nn.Module):
-    """What comes out of a decoder, its loss, and how it is fed back.
+    """The output layer: maps decoder features to a distribution, computes the loss, and embeds outputs as inputs.
 
-    A decoder is made for what an output feeds it, and an output reads what the decoder gives: so an output is made
-    first, with its ``input_size``, and attached to the decoder's features afterwards.
+    Decoder and output depend on each other's sizes. So the output is built first; the decoder is built with its
+    ``input_size``; then ``set_feature_size`` completes the output.
 
-    input_size: of what ``feed`` gives the decoder.
+    input_size: size of the vectors that ``feed`` returns, the decoder inputs.
     """
 
     input_size: int
@@ -42,28 +42,29 @@ class Output(nn.Module):
     needs_attention: ClassVar[bool] = False
     """Whether ``loss`` and ``log_probs`` read the attention weights."""
     reads: ClassVar[tuple[str, ...]] = ()
-    """The further fields of the batch that ``prepare`` reads, which the data must have."""
+    """Additional fields of the batch that ``prepare_memory`` reads; the data must have them."""
 
-    def attach(self, feature_size: int, fed_deviation: float) -> None:
-        """Make what reads features of this size, and have what is fed, where it is learned, begin with a standard
-        deviation.
+    def set_feature_size(self, feature_size: int, embedding_init_std: float) -> None:
+        """Create the layers that read features of this size.
+
+        embedding_init_std: initial standard deviation of the vectors that ``feed`` returns, if they are learned.
         """
         raise NotImplementedError
 
-    def prepare(self, batch: Batch) -> dict[str, Tensor]:
-        """What it reads of a batch beside the target, by name, sentence first: ``output.NAME`` in the memory."""
+    def prepare_memory(self, batch: Batch) -> dict[str, Tensor]:
+        """Tensors it needs of a batch besides the target, by name, B first: ``output.NAME`` in the memory."""
         return {}
 
     def start(self, memory: Memory) -> Tensor:
-        """What is fed at the first step, one per sentence."""
+        """The value to feed at the first step, such as BOS, one per sentence."""
         raise NotImplementedError
 
     def feed(self, value: Tensor) -> Tensor:
-        """Values as the decoder's next inputs."""
+        """Values, such as token ids, as the next decoder inputs."""
         raise NotImplementedError
 
     def loss(self, decoded: DecoderOutput, memory: Memory, target: Padded) -> Loss:
-        """How far the features B T H are from the target, over its real steps."""
+        """The loss of features B T H on the target, over its non-padding steps."""
         raise NotImplementedError
 
     def sample(
@@ -74,19 +75,19 @@ class Output(nn.Module):
         temperature: float = 1.0,
         generator: torch.Generator | None = None,
     ) -> Tensor:
-        """One value per row, drawn from the model's distribution; at temperature 0, its mode."""
+        """One value per row, sampled from the model's distribution; at temperature 0, the most likely one."""
         raise NotImplementedError
 
     def ended(self, value: Tensor) -> Tensor | None:
-        """Which rows end with these values; None: only the length ends a sequence."""
+        """Rows whose sequence ends with this value, such as EOS; None: only the maximum length ends a sequence."""
         return None
 
 
 class Categorical(Output):
-    """An output that chooses one of finitely many tokens: what every search works on."""
+    """An output with a finite vocabulary; every decoding strategy works on these."""
 
     def log_probs(self, decoded: DecoderOutput, memory: Memory) -> Tensor:
-        """The log-probability of every next token, R V; a fresh tensor. V may exceed the vocabulary (copying)."""
+        """Log-probabilities of the next token, R V, in a new tensor. V may exceed the vocabulary size (copying)."""
         raise NotImplementedError
 
     def sample(

@@ -1,4 +1,4 @@
-"""Objectives: how a batch becomes a loss."""
+"""Training objectives: the loss of a batch."""
 
 from seqloom.train.objectives.base import Objective
 

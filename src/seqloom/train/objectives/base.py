@@ -1,4 +1,4 @@
-"""What an objective is."""
+"""The base class of training objectives."""
 
 from typing import Any
 
@@ -8,15 +8,16 @@ from seqloom.nn.outputs import Loss
 
 
 class Objective:
-    """How a batch becomes a loss. Others say criterion."""
+    """Computes the loss of a batch. Other toolkits call this a criterion."""
 
     def __call__(self, model: Autoregressive, batch: Batch, *, update: int, carry: Any = None) -> tuple[Loss, Any]:
-        """The loss of a batch at an update, counted from 1, and what to carry over to the next batch.
+        """The loss of a batch, and a state to carry over to the next batch.
 
-        carry: what the batch before left, as plain data and tensors; None at the beginning of an epoch.
+        update: number of the update, counted from 1.
+        carry: state from the previous batch, made of plain data and tensors; None at the start of an epoch.
         """
         raise NotImplementedError
 
     def logged(self, update: int) -> dict[str, float]:
-        """Numbers to log beside the loss."""
+        """Additional numbers to log with the loss."""
         return {}

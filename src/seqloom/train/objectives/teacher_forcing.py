@@ -11,7 +11,7 @@ from seqloom.train.objectives.base import Objective
 
 @register("objective", "teacher_forcing")
 class TeacherForcing(Objective):
-    """Teacher forcing: every step is fed the true step before it.
+    """Teacher forcing: each time step is fed the previous reference token.
 
         loss = −Σ_t log p(y_t | y_1 … y_{t−1}, source)
 
