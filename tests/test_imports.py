@@ -16,7 +16,7 @@ LEAVES = {"cli", "serve", "explore", "lab", "export"}
 MAY_IMPORT = {
     "synonyms": set(),
     "errors": {"synonyms"},
-    "renames": set(),
+    "renames": {"errors", "registry"},
     "files": {"errors"},
     "registry": {"errors"},
     "merge": set(),

@@ -1,12 +1,16 @@
 """Migration of old configurations: one table of all renamed keys and values.
 
 ``update_names`` converts a configuration written for an earlier version to the current names. Run folders and corpora
-of earlier versions are converted with the same table when they are read.
+of earlier versions are converted with the same table when they are read. A part that has an option of an old name, or
+is registered under one, such as a part of your own, keeps it.
 """
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
+
+from seqloom.errors import ConfigError
+from seqloom.registry import KINDS, options, parts
 
 KEYS: dict[str, str] = {
     "data.source": "source_tokenizer",
@@ -70,8 +74,9 @@ VALUES: dict[str, dict[Any, Any]] = {
     "search.metric": METRICS,
     "search": {"diverse": "diverse_beam", "stochastic": "stochastic_beam"},
 }
-"""From the path of a key to its old values and their current names; for a part, the names of the part. Metrics are
-renamed only under their old key: the current key rejects ``wer`` and ``ser``, which have other meanings elsewhere."""
+"""From the path of a key to its old values and their current names; for a part, the names of the part. The validation
+metric is renamed only under its old key: the current key rejects ``wer`` and ``ser``, which have other meanings
+elsewhere. ``search.metric`` kept its key, so its old values are renamed with a warning."""
 
 
 def update_names(settings: Mapping[str, Any], path: str = "") -> tuple[dict[str, Any], list[str]]:
@@ -84,6 +89,8 @@ def update_names(settings: Mapping[str, Any], path: str = "") -> tuple[dict[str,
     for key, value in settings.items():
         old = f"{path}.{key}" if path else key
         name = _lookup(KEYS, old) or key
+        if name != key and _has_option(path, settings, key):
+            name = key
         current = f"{path}.{name}" if path else name
         new = _update_value(old, current, value)
         if name != key:
@@ -93,15 +100,35 @@ def update_names(settings: Mapping[str, Any], path: str = "") -> tuple[dict[str,
         if isinstance(new, Mapping):
             new, inner = update_names(new, current)
             renamed += inner
-        updated[name] = new
+        updated[name] = _joined(updated[name], new, current) if name in updated else new
     return updated, renamed
+
+
+def _has_option(path: str, settings: Mapping[str, Any], option: str) -> bool:
+    """Whether the part that the settings describe has an option of this name."""
+    kind, name = _kind(path), settings.get("name")
+    return kind is not None and name in parts(kind) and option in options(parts(kind)[name])
+
+
+def _kind(path: str) -> str | None:
+    """The kind of part at a path: ``model.encoder`` is an encoder, ``data.source_tokenizer`` a tokenizer."""
+    key = path.rpartition(".")[2]
+    return next((kind for kind in (key, key.rpartition("_")[2]) if kind in KINDS), None)
+
+
+def _joined(first: Any, second: Any, current: str) -> Any:
+    """The options of a part that were set partly under an old and partly under the current name."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping) and not first.keys() & second.keys():
+        return {**first, **second}
+    raise ConfigError(f"{current} is set twice, once by its former name: remove one of them")
 
 
 def _update_value(old: str, current: str, value: Any) -> Any:
     """The current name of a value; a part is a name, or a mapping with ``name`` and options."""
     values = _lookup(VALUES, old) or _lookup(VALUES, current) or {}
     name = _name(value)
-    if not isinstance(name, str) or name not in values:
+    kind = _kind(current)
+    if not isinstance(name, str) or name not in values or (kind is not None and name in parts(kind)):
         return value
     if not isinstance(value, Mapping):
         return values[name]

@@ -48,20 +48,6 @@ def trained(files):
     return out
 
 
-@pytest.mark.parametrize(
-    ("given", "expanded"),
-    [
-        ("train --train a.de a.en --out r", "train --train a.de --train a.en --out r"),
-        ("train --train a.tsv c.yaml", "train --train a.tsv c.yaml"),
-        ("evaluate r --data t.de t.en t2.en --json", "evaluate r --data t.de --data t.en --data t2.en --json"),
-        ("train --train - --dev d.tsv", "train --train - --dev d.tsv"),
-        ("predict run input", "predict run input"),
-    ],
-)
-def test_file_options_accept_several_files(given, expanded):
-    assert expand_file_args(given.split()) == expanded.split()
-
-
 def test_train_writes_run_directory(trained):
     assert (trained / "model.safetensors").exists()
     assert (trained / "README.md").read_text(encoding="utf-8").startswith("# run\n")

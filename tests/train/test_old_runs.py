@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 import seqloom
 from seqloom.cli import app
 from seqloom.config import DataConfig, TrainConfig, make_config, read_config
+from seqloom.merge import by_path
 from seqloom.nn.attention import Attention
 from seqloom.registry import KINDS, options, parts
 from seqloom.renames import KEYS, VALUES, update_names
@@ -110,3 +111,45 @@ def test_every_present_name_exists():
     names = {name for kind in KINDS for name in parts(kind)}
     choices = {"error", "pre", "post", "first_layer", "second_layer", False, True}
     assert {new for values in VALUES.values() for new in values.values()} <= names | choices
+
+
+def test_current_names_of_every_part_are_left_alone():
+    """A former name that some part still has as an option, or is registered under, is not a former name there."""
+    paths = {
+        "score": "model.decoder.attention.score",
+        "cell": "model.encoder.cell",
+        "tokenizer": "data.source_tokenizer",
+    }
+    paths |= {"optimizer": "train.optimizer", "search": "search", "bridge": "model.bridge", "output": "model.output"}
+    paths |= {
+        "encoder": "model.encoder",
+        "decoder": "model.decoder",
+        "normalizer": "model.decoder.attention.normalizer",
+    }
+    paths |= {"embedder": "model.source_embedder", "positional_encoding": "model.encoder.positional_encoding"}
+    for kind, path in paths.items():
+        for name, part in parts(kind).items():
+            settings = by_path({path: {"name": name, **dict.fromkeys(options(part), 1)}})
+            assert update_names(settings) == (settings, [])
+
+
+def test_a_model_with_attention_by_position_can_be_loaded(tmp_path):
+    """Its score has an option ``size``, which is the former name of an option of other scores."""
+    score = {"name": "position", "size": 8}
+    settings = {"train.updates": 1, "model.decoder.attention.score": score}
+    model = seqloom.fit([("a b", "b a")] * 8, hidden_size=8, overrides=settings, quiet=True, out=tmp_path / "run")
+    assert model.config.model["decoder"]["attention"]["score"] == score
+
+
+def test_settings_under_a_former_and_the_current_name_are_joined():
+    old = {"train": {"optimizer": {"name": "sgd", "lr": 1.0}, "optimiser": {"weight_decay": 0.5}}}
+    with pytest.warns(FutureWarning):
+        assert make_config(old).train.optimizer == {"name": "sgd", "lr": 1.0, "weight_decay": 0.5}
+
+
+@pytest.mark.parametrize(
+    "train", [{"validation_metric": "bleu", "metric": "exact"}, {"clip": 1, "clip_grad_norm": 2}]
+)
+def test_a_setting_given_twice_is_an_error(train):
+    with pytest.raises(seqloom.SeqloomError, match="is set twice, once by its former name"):
+        make_config({"train": train})

@@ -128,9 +128,10 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
 def _check_format(path: Path, found: str) -> None:
     if found != str(FORMAT):
+        newer = found.isdecimal() and int(found) > FORMAT
+        remedy = "update seqloom" if newer else "train the model again, or use the version that wrote the file"
         raise SeqloomError(
-            f"{path} has format {found}, but this version of seqloom reads format {FORMAT}: train the model again, "
-            "or use the version of seqloom that wrote the file"
+            f"{path} has format {found}, but this version of seqloom reads formats 2 and {FORMAT}: {remedy}"
         )
 
 

@@ -255,7 +255,7 @@ class Trainer:
         """
         value, update = checkpoint
         floored = self._floored(value)
-        loss = self.state.losses.get(update, math.inf)
+        loss = self.state.losses.get(update, -math.inf)  # unknown in runs of format 1: then the earlier is better
         return (-floored if self.validator.higher_is_better else floored, loss, update)
 
     @property

@@ -125,7 +125,10 @@ class Fields(dict[str, Field]):
             )
         try:
             data = _from_tokenizers(data) if old else data
-            return cls._restored(_with_current_names(data), path.with_suffix(".safetensors"))
+            return cls._restored(
+                _with_current_names(data) if data["version"] < VERSION or old else data,
+                path.with_suffix(".safetensors"),
+            )
         except UnknownNameError:  # an external kind of field, whose module must be imported first
             raise
         except Exception as error:  # the tokenizers library raises plain Exception

@@ -184,7 +184,7 @@ class Attention(nn.Module):
 
 
 def _projection(inputs: int, hidden_size: int, layers: int, activation: Activation | None) -> nn.Sequential:
-    """A perceptron of ``layers`` layers.
+    """``layers`` learned layers.
 
     A layer without activation has no bias: in a dot product, a key bias adds the same number to all scores of a
     query.
