@@ -59,7 +59,7 @@ def search_and_forward(model, probe_type) -> tuple[list[Recorder], list[torch.Te
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("probe_type", [Recorder, Intervention])
+@pytest.mark.parametrize("probe_type", [Recorder, pytest.param(Intervention, marks=pytest.mark.slow)])
 def test_forward_and_search_have_the_same_activations_under_the_same_names(model, probe_type):
     """Also if a probe changes one step: the effects on later steps are the same in both."""
     probes, log_probs = search_and_forward(model, probe_type)

@@ -66,7 +66,13 @@ def exported(model, run, engine="ctranslate2"):
     return load_engine(run, engine)
 
 
-@pytest.fixture(scope="module", params=MODELS)
+DEFAULT_MODELS = ("pre-norm", "post-norm, gelu", "encoder and decoder differ")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=() if name in DEFAULT_MODELS else pytest.mark.slow) for name in MODELS],
+)  # training one takes ten seconds
 def both(request, tmp_path_factory):
     """A model, and its export to CTranslate2."""
     model = trained_model(MODELS[request.param])

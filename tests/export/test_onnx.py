@@ -45,8 +45,10 @@ BATCHES = [
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=pytest.mark.slow if name == "deep and reversed" else ()) for name in MODELS],
-)  # an export takes ten seconds
+    params=[
+        pytest.param(name, marks=() if name in ("recurrent", "transformer") else pytest.mark.slow) for name in MODELS
+    ],
+)  # an export takes ten to twenty seconds
 def both(request, tmp_path_factory):
     """A model, and its export to ONNX."""
     torch.manual_seed(0)

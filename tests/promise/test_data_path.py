@@ -226,7 +226,7 @@ def forms(seed: int) -> list[tuple[str, str, str]]:
     return [(word, word + ENDINGS[tag], tag) for word in words for tag in ENDINGS]
 
 
-@pytest.mark.parametrize("joins", ["memory", "source"])
+@pytest.mark.parametrize("joins", ["memory", pytest.param("source", marks=pytest.mark.slow)])
 def test_additional_tag_input_determines_the_form(joins, tmp_path):
     train, test = forms(1)[:2400], forms(1)[2400:]
     for name, some in (("train", train), ("dev", test[:60]), ("test", test[60:])):

@@ -126,7 +126,7 @@ class Fields(dict[str, Field]):
         try:
             data = _from_tokenizers(data) if old else data
             return cls._restored(
-                _with_current_names(data) if data["version"] < VERSION or old else data,
+                _with_current_names(data) if old or data["version"] < VERSION else data,
                 path.with_suffix(".safetensors"),
             )
         except UnknownNameError:  # an external kind of field, whose module must be imported first
