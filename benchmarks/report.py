@@ -89,7 +89,7 @@ def quality(records: list[Record]) -> list[str]:
         "## Quality\n\n"
         "`.venv/bin/python benchmarks/quality.py DATA --cases CASE` trains a case with its recipe and evaluates it.\n"
         "Intervals are 95 % bootstrap confidence intervals over the test set. The seed is that of training; several\n"
-        "seeds are one ensemble of several runs. Minutes are the duration of the training command, for each run.\n"
+        "seeds: an ensemble of that many runs. Minutes are the duration of the training command, for each run.\n"
         "Early stopping and checkpoint selection used the validation set only. SER is the sequence error rate (the\n"
         "percentage of outputs that match no reference), PER the phoneme error rate.\n\n"
         "The column *commit* names the commit of seqloom that was measured.\n"
